@@ -28,7 +28,7 @@ class Dated(Shelf):
         self.minds: set[str] = {"after", "order"}
         self.asked: list[DatedQuestion] = []
 
-    def pages(
+    def read_pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Any = None
     ) -> AsyncGenerator[ListingPage]:
         return chronology(self._ask, window=self.window, undated_kept=self.undated_kept, since=since, place=place)
@@ -63,7 +63,7 @@ def catalog() -> Catalog:
 
 
 async def names(listing: Dated, **how: Any) -> list[str]:
-    return [row.url.rpartition("/")[2] async for page in listing.pages(**how) for row in page.rows]
+    return [row.url.rpartition("/")[2] async for page in listing.read_pages(**how) for row in page.rows]
 
 
 async def test_each_record_comes_once_and_in_order(catalog: Catalog) -> None:
@@ -136,14 +136,14 @@ async def test_a_source_that_ignores_the_question_is_walked_by_number(catalog: C
 async def test_more_of_one_second_than_may_be_skipped_is_doubtful(catalog: Catalog) -> None:
     for number in range(60):
         catalog.put(f"same{number:02}", hours=0)
-    pages = [page async for page in Dated(catalog, window=30).pages()]
+    pages = [page async for page in Dated(catalog, window=30).read_pages()]
 
     assert pages[-1].place is None
     assert "no more than 30" in (pages[-1].doubt or "")
 
 
 async def test_a_place_leads_to_the_rest(catalog: Catalog) -> None:
-    first = await anext(Dated(catalog).pages())
+    first = await anext(Dated(catalog).read_pages())
 
     assert await names(Dated(catalog), place=first.place) == [f"n{number:03}" for number in range(10, 35)]
 

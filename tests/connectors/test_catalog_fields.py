@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rowen.connectors.arcgis.record import dataset_of as of_arcgis
+from rowen.connectors.arcgis import dataset_of as of_arcgis
 from rowen.connectors.catalog.dataset import Dataset, place_of
 from rowen.connectors.catalog.dcat import dataset_of as of_dcat
 from rowen.connectors.catalog.resources import format_named, format_of, size_of
@@ -317,6 +317,6 @@ def test_a_distribution_of_dcat_has_its_size_and_format() -> None:
     graph.add(file, "dcat:byteSize", Literal("12 KB"))
     graph.add(file, "dct:format", Iri("https://www.iana.org/assignments/media-types/text/csv"))
 
-    [found] = of_dcat(graph, node, "https://p.example/").dataset.resources
+    [found] = of_dcat(graph, node, "https://p.example/").resources
 
     assert (found.format, found.size_bytes) == ("CSV", 12_000)

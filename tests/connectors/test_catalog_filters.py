@@ -27,9 +27,9 @@ class Filtered(Shelf):
         self.counts_by_date = True
         self.is_down = False
 
-    async def pages(self, *, since: datetime | None = None, **how: Any) -> AsyncGenerator[ListingPage]:
+    async def read_pages(self, *, since: datetime | None = None, **how: Any) -> AsyncGenerator[ListingPage]:
         left = self.pages_before
-        async for page in super().pages(since=since, **how):
+        async for page in super().read_pages(since=since, **how):
             if self.is_down or (since and self.problem and not left):
                 raise self.problem or SourceError("The catalog is down.")
             left -= 1
@@ -272,8 +272,8 @@ async def test_a_list_of_changes_that_shows_all_is_not_believed_although_changes
     class LyingList(NamedShelf):
         """Obeys the filter where it counts, and not where it lists."""
 
-        async def pages(self, *, since: datetime | None = None, **how: Any) -> AsyncGenerator[ListingPage]:
-            async for page in super().pages(**how):
+        async def read_pages(self, *, since: datetime | None = None, **how: Any) -> AsyncGenerator[ListingPage]:
+            async for page in super().read_pages(**how):
                 yield page
 
     await index.sync(LyingList(catalog))

@@ -27,16 +27,16 @@ class Forgetful(Shelf):
         super().__init__(catalog)
         self.hidden = hidden
 
-    async def pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
-        async for page in super().pages(**wanted):
+    async def read_pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
+        async for page in super().read_pages(**wanted):
             yield replace(page, rows=[row for row in page.rows if row.url not in map(url_of, self.hidden)])
 
 
 class Withholding(Forgetful):
     """The same, but says of each page how many of its records it could not show."""
 
-    async def pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
-        async for page in super().pages(**wanted):
+    async def read_pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
+        async for page in super().read_pages(**wanted):
             yield replace(page, unshown=page.place is None and len(self.hidden))
 
 
@@ -47,8 +47,8 @@ class Disordered(Shelf):
         super().__init__(catalog)
         self.shown = iter(shown)
 
-    async def pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
-        async for page in super().pages(**wanted):
+    async def read_pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
+        async for page in super().read_pages(**wanted):
             yield replace(page, rows=[self._row(next(self.shown))])
 
 
@@ -72,7 +72,7 @@ class Unreceivable(Garbled):
         row = super()._row(name)
         return row if row.named else row._replace(received=False)
 
-    async def record(self, url: str, handle: str | None = None) -> Row | None:
+    async def read_record(self, url: str, handle: str | None = None) -> Row | None:
         name = url.rpartition("/")[2]
         self._catalog.asked.append("record")
         return (
@@ -85,12 +85,12 @@ class Busy(Shelf):
 
     is_busy = True
 
-    async def pages(
+    async def read_pages(
         self, *, place: Any = None, tokens: Tokens | None = None, **wanted: Any
     ) -> AsyncGenerator[ListingPage]:
         if place is not None and self.is_busy:
             raise FetchTimeoutError("It took too long.")
-        async for page in super().pages(place=place, tokens=tokens, **wanted):
+        async for page in super().read_pages(place=place, tokens=tokens, **wanted):
             yield page
 
 
@@ -130,8 +130,8 @@ async def test_records_that_are_never_shown_do_not_make_a_walk_incomplete(catalo
 class Understated(Shelf):
     """Declares one record less on each page than it counts."""
 
-    async def pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
-        async for page in super().pages(**wanted):
+    async def read_pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
+        async for page in super().read_pages(**wanted):
             yield replace(page, declared=page.declared and page.declared - 1)
 
 
@@ -165,8 +165,8 @@ async def test_identifiers_reveal_all_records_that_a_walk_did_not_show(index: In
     class ForgetfulNames(NamedShelf):
         """Names all records, and shows two of three."""
 
-        async def pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
-            async for page in super().pages(**wanted):
+        async def read_pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
+            async for page in super().read_pages(**wanted):
                 yield replace(page, rows=[row for number, row in enumerate(page.rows) if number % 3])
 
     named = NamedCatalog()
@@ -203,9 +203,9 @@ async def test_two_walks_that_each_miss_a_different_record_prove_nothing(catalog
     class Flickering(Forgetful):
         """Hides one record in its first walk, and another one in its second."""
 
-        async def pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
+        async def read_pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
             self.hidden = ("n012",) if self.hidden else ("n007",)
-            async for page in super().pages(**wanted):
+            async for page in super().read_pages(**wanted):
                 yield page
 
     await index.sync(Flickering(catalog))
@@ -221,8 +221,8 @@ async def test_a_listing_without_a_count_whose_last_page_came_before_proves_noth
     class Looping(Shelf):
         """Shows two pages, and the second one once more."""
 
-        async def pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
-            shown = [page async for page in super().pages(**wanted)][:2]
+        async def read_pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
+            shown = [page async for page in super().read_pages(**wanted)][:2]
             for page in (*shown, replace(shown[1], place=None)):
                 yield page
 
@@ -240,8 +240,8 @@ async def test_pages_that_failed_and_show_records_twice_prove_nothing_however_fe
     class Stumbling(Shelf):
         """Shows one record in the place of another one, beside a page that failed."""
 
-        async def pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
-            async for page in super().pages(**wanted):
+        async def read_pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
+            async for page in super().read_pages(**wanted):
                 rows = [self._row("n001"), *page.rows[1:], self._row("n001")]
                 yield replace(page, rows=rows, stumbled=True)
 
@@ -256,8 +256,8 @@ async def test_a_repeated_last_page_does_no_harm_if_all_records_came(catalog: Ca
     class LastAgain(Shelf):
         """Shows its last page once more."""
 
-        async def pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
-            async for page in super().pages(**wanted):
+        async def read_pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
+            async for page in super().read_pages(**wanted):
                 yield replace(page, place=page.place or 250)
             yield page
 
@@ -279,8 +279,8 @@ async def test_duplicates_do_not_replace_a_record_that_is_never_shown(catalog: C
     class Doubling(Withholding):
         """Shows two records twice as well."""
 
-        async def pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
-            async for page in super().pages(**wanted):
+        async def read_pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
+            async for page in super().read_pages(**wanted):
                 yield replace(page, rows=[*page.rows, self._row("n001"), self._row("n002")])
 
     await index.sync(Shelf(catalog))
@@ -509,8 +509,8 @@ async def test_missing_items_are_not_requested_from_a_catalog_that_answers_for_n
     class Silent(Unreceivable):
         """The same, and does not answer for single records."""
 
-        async def record(self, url: str, handle: str | None = None) -> Row | None:
-            await super().record(url, handle)
+        async def read_record(self, url: str, handle: str | None = None) -> Row | None:
+            await super().read_record(url, handle)
             raise FetchTimeoutError("No answer.")
 
     await index.sync(Shelf(catalog))

@@ -178,8 +178,8 @@ async def test_a_filter_that_begins_to_lie_is_found_out(catalog: Catalog, index:
 
 async def test_undated_records_do_not_hide_an_empty_list_of_changes(catalog: Catalog, index: Index) -> None:
     class WithUndated(Shelf):
-        async def pages(self, **how: Any) -> AsyncGenerator[ListingPage]:
-            async for page in super().pages(**how):
+        async def read_pages(self, **how: Any) -> AsyncGenerator[ListingPage]:
+            async for page in super().read_pages(**how):
                 yield ListingPage([self._row("n000"), *page.rows], page.place, page.declared, page.clock)
 
     catalog.dates["n000"] = None

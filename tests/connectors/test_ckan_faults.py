@@ -36,10 +36,9 @@ class FaultyPortal(CkanPortal):
 class SlowClient(PortalClient):
     """A portal that needs two minutes for whatever it is asked, as told by the limit of each question."""
 
-    async def get(self, url: str, *, could_be_less: bool = False, **more: Any) -> Response:
-        limit_s = more.get("limit_s") or self.size.limit_s
-        if limit_s >= 120:
-            response = await super().get(url, could_be_less=could_be_less, **more)
+    async def request(self, url: str, *, could_be_less: bool = False, **more: Any) -> Response:
+        if self.size.limit_s >= 120:
+            response = await super().request(url, could_be_less=could_be_less, **more)
             self._took_s = 100.0
             return response
         raise (TooMuchError if could_be_less else FetchTimeoutError)("The answer was not complete in time.")
@@ -48,8 +47,8 @@ class SlowClient(PortalClient):
 class HangingClient(PortalClient):
     """A portal that never ends its answer where the poison is in it."""
 
-    async def get(self, url: str, *, could_be_less: bool = False, **more: Any) -> Response:
-        response = await super().get(url, could_be_less=could_be_less, **more)
+    async def request(self, url: str, *, could_be_less: bool = False, **more: Any) -> Response:
+        response = await super().request(url, could_be_less=could_be_less, **more)
         if b"All about d00017." in response.body:
             raise (TooMuchError if could_be_less else FetchTimeoutError)("The answer was not complete in time.")
         return response

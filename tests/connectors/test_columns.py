@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rowen.connectors.arcgis.record import dataset_of as of_arcgis
+from rowen.connectors.arcgis import dataset_of as of_arcgis
 from rowen.connectors.catalog.dataset import Dataset
 from rowen.connectors.catalog.resources import MOST_COLUMNS, Column, column_text
 from rowen.connectors.ckan.address import CkanAddress

@@ -302,7 +302,7 @@ async def test_an_address_without_a_service_is_told(database: ScratchDatabase, p
         run = await r.sync("portal")
 
     assert run.status == "failed"
-    assert "does not tell what it can do: status 404" in (run.error or "")
+    assert "did not answer GetCapabilities: status 404" in (run.error or "")
 
 
 def test_a_record_of_nothing_is_a_record() -> None:

@@ -185,7 +185,7 @@ async def test_a_record_that_is_nested_too_deeply_costs_only_itself(
 async def test_a_record_of_a_hundred_megabytes_is_passed_over(
     database: ScratchDatabase, site: DataJsonSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowen.connectors.datajson.listing.MOST_RECORD_BYTES", 1 << 20)
+    monkeypatch.setattr("rowen.connectors.datajson.MOST_RECORD_BYTES", 1 << 20)
     site.fill(2)
     site.add("huge", description="x" * (3 << 20))
     site.add("after")

@@ -56,7 +56,7 @@ FAULTS = [b"tru", b'"Stray"x"', b'"Open', DEEP, LARGE]
 async def test_a_held_record_that_cannot_be_read_any_more_stays(
     database: ScratchDatabase, site: DataJsonSite, monkeypatch: pytest.MonkeyPatch, fault: bytes
 ) -> None:
-    monkeypatch.setattr("rowen.connectors.datajson.listing.MOST_RECORD_BYTES", 1 << 20)
+    monkeypatch.setattr("rowen.connectors.datajson.MOST_RECORD_BYTES", 1 << 20)
     site.fill(30)
     async with database.open() as r:
         await keep(r, site)

@@ -7,7 +7,7 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 
-from rowen.connectors.arcgis.record import dataset_of as of_arcgis
+from rowen.connectors.arcgis import dataset_of as of_arcgis
 from rowen.connectors.catalog.dataset import Dataset
 from rowen.connectors.catalog.dcat import dataset_of as of_dcat
 from rowen.connectors.ckan.address import CkanAddress
@@ -61,7 +61,7 @@ def dcat(*classes: str, kind: str | None = None) -> Dataset:
         graph.add(node, "rdf:type", Iri(f"http://www.w3.org/ns/dcat#{one}"))
     if kind:
         graph.add(node, "dct:type", Iri(kind))
-    return of_dcat(graph, node, HERE).dataset
+    return of_dcat(graph, node, HERE)
 
 
 @pytest.mark.parametrize(

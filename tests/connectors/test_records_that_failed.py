@@ -317,11 +317,11 @@ class Answering(Shelf):
         super().__init__(catalog)
         self.problem, self.every, self.fetched = problem, every, 0
 
-    async def record(self, url: str, handle: str | None = None) -> Row | None:
+    async def read_record(self, url: str, handle: str | None = None) -> Row | None:
         self.fetched += 1
         if self.fetched % self.every == 0:
             raise self.problem
-        return await super().record(url, handle)
+        return await super().read_record(url, handle)
 
 
 @pytest.mark.parametrize("problem", [SourceBusyError, CircuitOpenError, ConnectError, TlsError])
@@ -372,9 +372,9 @@ class Placed(Shelf):
             return Row(Failed(garbled_url(name), "no object"), named=False, place=name)
         return super()._row(name)
 
-    async def record(self, url: str, handle: str | None = None) -> Row | None:
+    async def read_record(self, url: str, handle: str | None = None) -> Row | None:
         self.asked_for.append(url)
-        return await super().record(url, handle)
+        return await super().read_record(url, handle)
 
     async def retry(self, place: Any) -> Any | None:
         self.retried.append(place)
@@ -499,7 +499,7 @@ async def test_a_record_that_the_list_of_changes_has_shown_is_not_asked_for_as_w
 
 async def test_a_record_that_cannot_be_asked_for_by_itself_has_the_catalog_walked(catalog: Catalog) -> None:
     class Mute(Shelf):
-        async def record(self, url: str, handle: str | None = None) -> Row | None:
+        async def read_record(self, url: str, handle: str | None = None) -> Row | None:
             return None
 
     index = Index()
@@ -508,7 +508,7 @@ async def test_a_record_that_cannot_be_asked_for_by_itself_has_the_catalog_walke
     catalog.broken = frozenset()
     await index.sync(Mute(catalog))
 
-    assert "cannot be asked for by itself" in index.fell_back[0]
+    assert "cannot be requested alone" in index.fell_back[0]
     assert index.items == expected(catalog)
 
 

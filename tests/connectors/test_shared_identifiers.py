@@ -163,7 +163,7 @@ async def test_a_document_that_waits_on_disk_is_read_alike(
     database, fresh = new_database(), new_database()
     async with database.open() as r:
         await keep(r, site)
-    monkeypatch.setattr("rowen.connectors.datajson.listing.IN_MEMORY_BYTES", 100)
+    monkeypatch.setattr("rowen.connectors.datajson.IN_MEMORY_BYTES", 100)
     async with fresh.open() as r:
         await keep(r, site)
 
@@ -174,7 +174,7 @@ async def test_beyond_what_is_put_aside_records_come_as_they_are_met(
     database: ScratchDatabase, site: DataJsonSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     share(site)
-    monkeypatch.setattr("rowen.connectors.datajson.listing.MOST_RECORDS", 5)
+    monkeypatch.setattr("rowen.connectors.datajson.MOST_RECORDS", 5)
     async with database.open() as r:
         run = await keep(r, site)
         again = await r.sync("portal", full=True)

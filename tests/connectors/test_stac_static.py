@@ -136,7 +136,7 @@ async def test_d2_a_catalog_that_lists_nothing_deletes_nothing(database: Scratch
         gone = await r.sync("site", accept_deletions=True)
 
     assert (run.status, gone.status, len(contents(database))) == ("failed", "failed", 12)
-    assert "lists nothing, although 12 are held" in (run.error or "")
+    assert "lists nothing, although 12 items are stored" in (run.error or "")
     assert "404" in (gone.error or "")
 
 

@@ -9,11 +9,12 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from aiohttp import web
 
-from rowen.connectors.arcgis import Hub
+from rowen.connectors.arcgis import ArcGisOptions, HubListing
 from rowen.connectors.github.api import GitHubApi
 from rowen.connectors.github.files import RepositoryFiles, Trees
 from rowen.connectors.github.options import GitHubOptions, RepositoryAddress, recognise
@@ -21,7 +22,7 @@ from rowen.connectors.opendatasoft import OpenDataSoftAddress
 from rowen.connectors.packages import Npm, PyPI
 from rowen.connectors.packages.indexes import NpmIndex, PyPIIndex
 from rowen.connectors.packages.sites import versioned
-from rowen.connectors.sdmx.record import SdmxAddress
+from rowen.connectors.sdmx import SdmxAddress
 from rowen.connectors.socrata import dataset_of
 from rowen.enrich import base as embedders
 from rowen.enrich.base import EmbedderTools, Spec
@@ -204,7 +205,10 @@ def test_a_release_names_one_part_of_the_path_of_its_documentation() -> None:
 
 
 ADDRESSES: dict[str, tuple[Callable[[str, str], str], str]] = {
-    "arcgis": (lambda base, name: Hub(base, "dataset").ask_for(name), "/api/search/v1/collections/dataset/items/"),
+    "arcgis": (
+        lambda base, name: HubListing(ANY, base, ArcGisOptions()).record_url(name),
+        "/api/search/v1/collections/dataset/items/",
+    ),
     "opendatasoft": (
         lambda base, name: OpenDataSoftAddress.of(base).part(name, "exports"),
         "/api/explore/v2.1/catalog/datasets/",

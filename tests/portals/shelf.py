@@ -80,7 +80,7 @@ class Shelf(Listing):
         self.not_modified = False
         self._catalog = catalog
 
-    async def pages(
+    async def read_pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
         catalog = self._catalog
@@ -124,7 +124,7 @@ class Shelf(Listing):
         self._catalog.asked.append("count")
         return max(0, len(self._catalog.found(since)) + self._catalog.miscount)
 
-    async def record(self, url: str, handle: str | None = None) -> Row | None:
+    async def read_record(self, url: str, handle: str | None = None) -> Row | None:
         name = url.rpartition("/")[2]
         self._catalog.asked.append("record")
         return self._row(name) if name in self._catalog.dates else Row(Failed(url, "not shown"))
@@ -158,7 +158,7 @@ class NamedShelf(Shelf):
         self.identifiers = self
         self._named = catalog
 
-    async def identifier_pages(self) -> AsyncGenerator[IdentifierPage]:
+    async def read_identifiers(self) -> AsyncGenerator[IdentifierPage]:
         catalog = self._named
         names = [] if catalog.lists_nothing else sorted([*catalog.dates, *catalog.twice])
         told = names[: len(names) - catalog.forgets]

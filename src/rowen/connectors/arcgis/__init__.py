@@ -1,48 +1,145 @@
 """ArcGIS Hub sites and searches of ArcGIS portals: walked whole once, then read for changes."""
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from datetime import datetime
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
-from rowen.connectors.arcgis.record import dataset_of, facts_of, identifier_of, steady
-from rowen.connectors.base import Known, unread_url
-from rowen.connectors.catalog.chronology import DatedAnswer, DatedQuestion, chronology, retried
+from rowen.connectors.base import Known
+from rowen.connectors.catalog.chronology import DatedAnswer, DatedQuestion, chronology
 from rowen.connectors.catalog.connector import SingleRecords
-from rowen.connectors.catalog.dates import moment
-from rowen.connectors.catalog.listing import FAR_FUTURE, Listing, ListingPage, Row, Tokens
+from rowen.connectors.catalog.dataset import Dataset, Resource, kind_named, place_of
+from rowen.connectors.catalog.dates import iso
+from rowen.connectors.catalog.listing import FAR_FUTURE, Listing, ListingPage, Tokens
 from rowen.connectors.catalog.options import CatalogOptions, web_url
-from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, TooMuchError
-from rowen.connectors.catalog.records import objects, one_by_one, row_of, unreceived
+from rowen.connectors.catalog.portal_client import PortalClient
+from rowen.connectors.catalog.records import Json, listed, objects, one_by_one, without
+from rowen.connectors.catalog.resources import columns_in, size_of, together
+from rowen.connectors.catalog.search import DatedSearch
+from rowen.connectors.catalog.text import code_of, plain, word, wordings
 from rowen.connectors.plain_options import option
 from rowen.connectors.probe import Probe
-from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
+from rowen.errors import SourceError, SourceGoneError
 from rowen.formats import UnreadableError
 from rowen.formats.json import read_json
-from rowen.model.items import Failed
 from rowen.model.url import SEGMENT, quoted, segment
 from rowen.net.client import Client
-from rowen.net.response import Response
 from rowen.net.target import redact
 
-if TYPE_CHECKING:
-    from rowen.connectors.base import Options
+# They move whenever somebody looks or rates, or with the platform's own idea of a good record.
+_VOLATILE = frozenset(
+    {
+        *("numViews", "avgRating", "numRatings", "numComments", "scoreCompleteness", "lastViewed", "usage"),
+        *("hubScore", "searchScore", "score", "timeStamp"),
+    }
+)
+_NO_LICENCE = frozenset({"", "none", "custom"})
+_ONLINE = "https://www.arcgis.com"
+_ITEM_PAGE = "/home/item.html?"
+# Items that are a file, and what ArcGIS sends for them where that is always the same.
+_FILES = {
+    "CSV": "text/csv",
+    "File Geodatabase": "application/zip",
+    "GeoJson": "application/geo+json",
+    "GeoPackage": "application/geopackage+sqlite3",
+    "Image": "",
+    "KML": "",
+    "Microsoft Excel": "",
+    "Microsoft Word": "",
+    "PDF": "application/pdf",
+    "Shapefile": "application/zip",
+}
 
-__all__ = ["ArcGis", "Hub"]
 
-_PREFIX = "arcgis:"
+def facts_of(record: Any) -> Json:
+    """Return the properties of an item."""
+    if not isinstance(record, Mapping):
+        return {}
+    inner = record.get("properties")
+    return inner if isinstance(inner, Mapping) else record
+
+
+def identifier_of(record: Any) -> str:
+    """Return the identifier of an item; that of a layer ends with its number."""
+    own = word(record.get("id")) if isinstance(record, Mapping) else ""
+    return own or word(facts_of(record).get("id"))
+
+
+def steady(record: Json) -> Json:
+    """Return a record without values that change by themselves."""
+    return without(record, _VOLATILE)
+
+
+def dataset_of(record: Json, url: str, *, language: str | None = None) -> Dataset:
+    """Return the dataset of a record; missing values stay empty."""
+    facts, identifier = facts_of(record), identifier_of(record)
+    said = wordings(facts.get("title"), facts.get("description") or facts.get("snippet"), preferred=language)
+    names = (plain(word(facts.get(name))) for name in ("source", "orgTitle", "accessInformation", "owner"))
+    licences = (plain(word(facts.get(name))) for name in ("license", "licenseInfo"))
+    # A culture is a code, or a portal's words for a language, as in "english (united states)".
+    culture = word(facts.get("culture"))
+    language_code = culture if "(" not in culture else code_of(culture.partition("(")[0]) or culture
+    categories = filter(None, map(word, listed(facts.get("categories"))))
+    layers = [facts, facts.get("layer"), *objects(facts.get("layers")), *objects(facts.get("tables"))]
+    fields = (layer.get("fields") for layer in layers if isinstance(layer, Mapping))
+    kind = word(facts.get("type"))
+    data_url = word(facts.get("url"))
+    if not data_url and kind in _FILES and (name := word(facts.get("id"))):
+        # The file of an item is in the portal of its page; the items of Hub are those of ArcGIS Online.
+        portal = url.partition(_ITEM_PAGE)[0] if _ITEM_PAGE in url else _ONLINE
+        data_url = f"{portal}/sharing/rest/content/items/{segment(name)}/data"
+    file = Resource(data_url, format=kind, media_type=_FILES.get(kind, ""), size_bytes=size_of(facts.get("size")))
+    return Dataset(
+        url=url,
+        identifier=identifier,
+        title=said.title or word(facts.get("name")) or identifier,
+        description=said.description or plain(word(facts.get("snippet"))),
+        tags=(
+            *filter(None, map(word, listed(facts.get("tags")))),
+            *(category.removeprefix("/Categories/").strip("/") for category in categories),
+        ),
+        publisher=next(filter(None, names), ""),
+        licence=next((licence for licence in licences if licence.casefold() not in _NO_LICENCE), ""),
+        languages=tuple(filter(None, [language_code])),
+        issued=iso(facts.get("created")),
+        modified=iso(facts.get("modified")),
+        spatial=_extent(facts.get("extent")) or place_of(record.get("geometry")),
+        temporal=_period(record.get("time")) or _period(facts.get("timeInfo")),
+        usual_page=url,
+        resources=(file,) if data_url else (),
+        columns=together(column for layer in fields for column in columns_in(layer)),
+        record_kind=kind_named([kind]) or ("other" if kind else None),
+        texts=said.others,
+        source=steady(record),
+    )
+
+
+def _extent(value: Any) -> str:
+    match value:
+        case [[west, south], [east, north]] | {"coordinates": [[west, south], [east, north]]}:
+            return ",".join(filter(None, map(word, (west, south, east, north))))
+    return place_of(value)
+
+
+def _period(value: Any) -> str:
+    """Return the time of a record of OGC, which Hub's features are, or that of a layer."""
+    match value:
+        case {"interval": [start, end]} | {"timeExtent": [start, end]}:
+            span = [_instant(start), _instant(end)]
+            return "/".join(said or ".." for said in span) if any(span) else ""
+        case {"date": at} | {"timestamp": at}:
+            return _instant(at)
+    return ""
+
+
+def _instant(value: Any) -> str:
+    return (iso(value) or word(value)).strip(".")
+
+
 _SEARCH = re.compile(r"(?P<base>https?://[^/]+(?:/.*)?/sharing/rest)/search", re.IGNORECASE)
 _HUB = re.compile(r"https?://[^/]+\.(?:hub|opendata)\.arcgis\.com(?:[/:].*)?|.*/api/search/v1(?s:/.*)?", re.IGNORECASE)
-
-
-def recognise(address: str) -> str | None:
-    """Return the source of `arcgis:https://…`, of a host of ArcGIS Hub, or of an address of either search."""
-    bare = address.partition("?")[0].rstrip("/")
-    is_known = address.startswith(_PREFIX) or _HUB.fullmatch(bare) or _SEARCH.fullmatch(bare)
-    return accept(address) if is_known else None
 
 
 def accept(address: str) -> str | None:
@@ -55,11 +152,6 @@ def accept(address: str) -> str | None:
         words = parse_qs(parts.query).get("q", [""])[0].strip()
         return f"{search['base']}/search?{urlencode({'q': words})}" if words else None
     return f"{parts.scheme}://{parts.netloc}"
-
-
-def is_search(url: str) -> bool:
-    """Return whether a source URL is a search of a portal rather than a site."""
-    return bool(_SEARCH.fullmatch(url.partition("?")[0]))
 
 
 class ArcGisOptions(CatalogOptions):
@@ -77,7 +169,7 @@ class ArcGisOptions(CatalogOptions):
 CLAMP = 10_000
 """A count of this much may stand for any larger one: the index behind ArcGIS stops counting there."""
 
-_REFUSED = frozenset({401, 403, 498, 499})
+_REFUSED = (401, 403, 498, 499)
 
 
 class Found(NamedTuple):
@@ -88,140 +180,181 @@ class Found(NamedTuple):
     more: bool
 
 
-class SearchDialect(Protocol):
-    """A search API: its requests and its answers."""
+WINDOW = 9_900
+"""ArcGIS refuses what lies further on than 10,000 items; a page of a hundred still fits in."""
 
-    url: str
 
-    def ask(self, after: datetime | None, *, skip: int, rows: int) -> str:
-        """Return the question for a page, oldest first."""
-        ...
+class ArcGisListing(DatedSearch):
+    """The items of a site or a search."""
 
-    def understand(self, data: Any) -> Found:
+    version = ArcGisOptions.record_version
+
+    def __init__(self, portal: PortalClient, url: str, options: ArcGisOptions) -> None:
+        super().__init__(portal, url, options, steady=steady)
+
+    async def read_pages(
+        self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
+    ) -> AsyncGenerator[ListingPage]:
+        """Yield the items, oldest first; check whose they are before believing all of them, or many changes."""
+        checked = since is None
+        if checked:
+            await self._check_scope()
+        walk = chronology(self._read_page, window=WINDOW, undated_kept=False, since=since, place=place)
+        async with aclosing(walk) as pages:
+            async for page in pages:
+                if not checked and page.place is not None:
+                    await self._check_scope()
+                    checked = True
+                yield page
+
+    async def count(self, since: datetime | None = None) -> int | None:
+        """Return how many items there are; None if there are more than ArcGIS counts."""
+        response = await self._portal.request(self._page_url(since, skip=0, rows=1))
+        return self._parse(read(response.body, redact(response.url))).total
+
+    async def _request(self, question: DatedQuestion, rows: int, *, once: bool = False) -> DatedAnswer:
+        url = self._page_url(question.after, skip=question.skip, rows=rows)
+        response = await self._portal.request(url, could_be_less=rows > 1, once=once)
+        answer = self._parse(read(response.body, redact(response.url)))
+        items = await one_by_one(self._row, answer.records)
+        full = len(items) >= rows
+        return DatedAnswer(items, answer.total, self._portal.clock(response), answer.more, full=full)
+
+    async def _check(self, question: DatedQuestion) -> None:
+        """Request what no item can obstruct: a date filter, or where dates are not used, the first item."""
+        try:
+            await self._portal.request(self._page_url(FAR_FUTURE, skip=0, rows=1))
+        except SourceError:
+            if question.after is not None:
+                raise
+            await self.count()
+
+    async def _find(self, identifier: str) -> list[Any]:
+        try:
+            response = await self._portal.request(self.record_url(identifier), once=True)
+        except SourceGoneError:
+            return []
+        return self._parse_single(read(response.body, redact(response.url)))
+
+    def _identify(self, record: Any) -> str:
+        return identifier_of(record)
+
+    def _date(self, record: Any) -> Any:
+        return facts_of(record).get("modified")
+
+    def _map(self, record: Json, url: str) -> Dataset:
+        return dataset_of(record, url, language=self._options.language)
+
+    async def _check_scope(self) -> None:
+        """Check that the answers belong to this source; those of a search do, by its words."""
+
+    def _page_url(self, after: datetime | None, *, skip: int, rows: int) -> str:
+        """Return the URL of a page, oldest first."""
+        raise NotImplementedError
+
+    def record_url(self, identifier: str) -> str:
+        """Return the URL of the request for one item."""
+        raise NotImplementedError
+
+    def _parse(self, data: Any) -> Found:
         """Return the records of an answer."""
-        ...
+        raise NotImplementedError
 
-    def ask_for(self, identifier: str) -> str:
-        """Return the question for one item."""
-        ...
-
-    def understand_one(self, data: Any) -> list[Any]:
-        """Return the records in an answer to that."""
-        ...
-
-    def item(self, identifier: str) -> str:
-        """Return the URL of an item."""
-        ...
-
-    def identifier(self, url: str) -> str:
-        """Return the identifier in the URL of an item."""
-        ...
-
-    async def check(self, portal: PortalClient) -> None:
-        """Make sure that the answers are about this source."""
-        ...
+    def _parse_single(self, data: Any) -> list[Any]:
+        return self._parse(data).records
 
 
-class Hub:
-    """The search of a site of ArcGIS Hub."""
+class HubListing(ArcGisListing):
+    """The items of a site of ArcGIS Hub."""
 
-    def __init__(self, site: str, collection: str) -> None:
-        self.url = f"{site}/api/search/v1/collections/{collection}/items"
-        self._site = site
+    def __init__(self, portal: PortalClient, url: str, options: ArcGisOptions) -> None:
+        super().__init__(portal, f"{url}/api/search/v1/collections/{options.collection}/items", options)
+        self._hub = url
 
-    def ask(self, after: datetime | None, *, skip: int, rows: int) -> str:
-        """Return the question for a page, oldest first."""
-        wanted: dict[str, str | int] = {"limit": rows, "startindex": skip + 1, "sortBy": "properties.modified"}
+    def _page_url(self, after: datetime | None, *, skip: int, rows: int) -> str:
+        arguments: dict[str, str | int] = {"limit": rows, "startindex": skip + 1, "sortBy": "properties.modified"}
         if after is not None:
-            wanted["filter"] = f"modified >= {_milliseconds(after)}"
-        return f"{self.url}?{urlencode(wanted)}"
+            arguments["filter"] = f"modified >= {_milliseconds(after)}"
+        return f"{self._site}?{urlencode(arguments)}"
 
-    def understand(self, data: Any) -> Found:
-        """Return the records of an answer; the last page names no next one."""
+    def record_url(self, identifier: str) -> str:
+        """Return the URL of the request for one item."""
+        return f"{self._site}/{segment(identifier, safe=SEGMENT)}"
+
+    def _parse(self, data: Any) -> Found:
         match data:
             case {"features": list(records), **rest}:
                 more = any(link.get("rel") == "next" for link in objects(rest.get("links")))
                 return Found(records, _total(rest.get("numberMatched")), more)
-        raise UnreadableError(f"{self.url} answered with JSON that is no list of items.")
+        raise UnreadableError(f"{self._site} answered with JSON that is no list of items.")
 
-    def ask_for(self, identifier: str) -> str:
-        """Return the question for one item."""
-        return f"{self.url}/{segment(identifier, safe=SEGMENT)}"
-
-    def understand_one(self, data: Any) -> list[Any]:
-        """Return the item in an answer to that, alone or as the only one of a list."""
+    def _parse_single(self, data: Any) -> list[Any]:
         match data:
             case {"features": list(records)}:
                 return records
         return [data]
 
-    def item(self, identifier: str) -> str:
-        """Return the page of an item on this site."""
-        return f"{self._site}/datasets/{quoted(identifier, safe=SEGMENT)}"
+    def _build_url(self, identifier: str) -> str:
+        return f"{self._hub}/datasets/{quoted(identifier, safe=SEGMENT)}"
 
-    def identifier(self, url: str) -> str:
-        """Return the identifier in the URL of such a page."""
+    def _parse_url(self, url: str) -> str:
         return unquote(url.rpartition("/datasets/")[2], errors="surrogatepass")
 
-    async def check(self, portal: PortalClient) -> None:
+    async def _check_scope(self) -> None:
         """Refuse a site whose catalog has no scope: it would answer with all of ArcGIS."""
-        where = f"{self._site}/api/search/v1/catalog"
+        catalog = f"{self._hub}/api/search/v1/catalog"
         try:
-            response = await portal.get(where)
+            response = await self._portal.request(catalog)
         except SourceGoneError:
             return
-        filters = _scope(read(response.body, where))
-        if filters is not None and not any(
-            isinstance(filter_, dict) and filter_.get("predicates") for filter_ in filters
-        ):
-            raise SourceError(
-                f"The catalog of {self._site} has no scope: its search answers with all items of ArcGIS.",
-                hint="Name the site that holds the catalog, or a search of its portal.",
-            )
+        # The filters may stand anywhere in the answer; without any, nothing is known of the scope.
+        waiting = [read(response.body, catalog)]
+        while waiting:
+            match waiting.pop():
+                case {"scopes": {"item": {"filters": list(filters)}}}:
+                    if any(isinstance(filter_, dict) and filter_.get("predicates") for filter_ in filters):
+                        return
+                    raise SourceError(
+                        f"The catalog of {self._hub} has no scope: its search answers with all items of ArcGIS.",
+                        hint="Name the site that holds the catalog, or a search of its portal.",
+                    )
+                case {**parts}:
+                    waiting.extend(parts.values())
 
 
-class Portal:
-    """The search of an ArcGIS portal, by its own words."""
+class PortalListing(ArcGisListing):
+    """The items of an ArcGIS portal that match the words of a search."""
 
-    def __init__(self, url: str) -> None:
-        self.url, _, query = url.partition("?")
+    def __init__(self, portal: PortalClient, url: str, options: ArcGisOptions) -> None:
+        site, _, query = url.partition("?")
+        super().__init__(portal, site, options)
         self._words = parse_qs(query)["q"][0]
-        parts = urlsplit(self.url)
+        parts = urlsplit(site)
         self._home = f"{parts.scheme}://{parts.netloc}{parts.path.removesuffix('/sharing/rest/search')}"
 
-    def ask(self, after: datetime | None, *, skip: int, rows: int) -> str:
-        """Return the question for a page, oldest first."""
+    def _page_url(self, after: datetime | None, *, skip: int, rows: int) -> str:
         dated = f" AND modified:[{_milliseconds(after):019} TO {'9' * 19}]" if after is not None else ""
-        wanted = {"q": f"({self._words}){dated}" if dated else self._words, "num": rows, "start": skip + 1}
-        return f"{self.url}?{urlencode({**wanted, 'sortField': 'modified', 'sortOrder': 'asc', 'f': 'json'})}"
+        arguments = {"q": f"({self._words}){dated}" if dated else self._words, "num": rows, "start": skip + 1}
+        return f"{self._site}?{urlencode({**arguments, 'sortField': 'modified', 'sortOrder': 'asc', 'f': 'json'})}"
 
-    def understand(self, data: Any) -> Found:
-        """Return the records of an answer; the next start is -1 on the last page."""
+    def record_url(self, identifier: str) -> str:
+        """Return the URL of the request for one item, by the same words."""
+        escaped = identifier.replace("\\", "\\\\").replace('"', '\\"')
+        arguments = {"q": f'({self._words}) AND id:"{escaped}"', "num": 1, "start": 1, "f": "json"}
+        return f"{self._site}?{urlencode(arguments, errors='surrogatepass')}"
+
+    def _parse(self, data: Any) -> Found:
         match data:
+            # The next start is -1 on the last page.
             case {"results": list(records), "nextStart": int(following), **rest}:
                 return Found(records, _total(rest.get("total")), following > 0)
-        raise UnreadableError(f"{self.url} answered with JSON that is no list of items.")
+        raise UnreadableError(f"{self._site} answered with JSON that is no list of items.")
 
-    def ask_for(self, identifier: str) -> str:
-        """Return the question for one item, by the same words."""
-        escaped = identifier.replace("\\", "\\\\").replace('"', '\\"')
-        wanted = {"q": f'({self._words}) AND id:"{escaped}"', "num": 1, "start": 1, "f": "json"}
-        return f"{self.url}?{urlencode(wanted, errors='surrogatepass')}"
-
-    def understand_one(self, data: Any) -> list[Any]:
-        """Return the item in an answer to that."""
-        return self.understand(data).records
-
-    def item(self, identifier: str) -> str:
-        """Return the page of an item in this portal."""
+    def _build_url(self, identifier: str) -> str:
         return f"{self._home}/home/item.html?id={quoted(identifier)}"
 
-    def identifier(self, url: str) -> str:
-        """Return the identifier in the URL of such a page."""
+    def _parse_url(self, url: str) -> str:
         return unquote(url.rpartition("?id=")[2], errors="surrogatepass")
-
-    async def check(self, portal: PortalClient) -> None:
-        """Return no condition: the search has its own."""
 
 
 def read(body: bytes, where: str) -> Any:
@@ -229,24 +362,11 @@ def read(body: bytes, where: str) -> Any:
     data = read_json(body, where)
     match data:
         case {"error": {"message": str(said), **rest}}:
-            is_refused = rest.get("code") in (401, 403, 498, 499)
-            hint = "Name a token in the option headers, as env:NAME." if is_refused else None
+            hint = "Name a token in the option headers, as env:NAME." if rest.get("code") in _REFUSED else None
             raise SourceError(f"{where} reports an error: {said}", hint=hint)
         case {"error": said, **rest} if said and not {"features", "results"} & rest.keys():
             raise SourceError(f"{where} reports an error: {said}")
     return data
-
-
-def _scope(data: Any) -> list[Any] | None:
-    """Return the filters of a site's catalog, wherever in the answer that stands; None if it says nothing of them."""
-    waiting = [data]
-    while waiting:
-        match waiting.pop():
-            case {"scopes": {"item": {"filters": list(filters)}}}:
-                return filters
-            case {**parts}:
-                waiting.extend(parts.values())
-    return None
 
 
 def _milliseconds(at: datetime) -> int:
@@ -257,119 +377,18 @@ def _total(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value < CLAMP else None
 
 
-WINDOW = 9_900
-"""ArcGIS refuses what lies further on than 10,000 items; a page of a hundred still fits in."""
-
-
-class ArcGisListing(Listing):
-    """The items of a site or a search."""
-
-    version = ArcGisOptions.record_version
-    dated = True
-    rising = True
-
-    def __init__(self, portal: PortalClient, dialect: SearchDialect, options: ArcGisOptions) -> None:
-        self._portal = portal
-        self._dialect = dialect
-        self._options = options
-
-    async def pages(
-        self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
-    ) -> AsyncGenerator[ListingPage]:
-        """Yield the items, oldest first; check whose they are before believing all of them, or many changes."""
-        checked = since is None
-        if checked:
-            await self._dialect.check(self._portal)
-        walk = chronology(self._ask, window=WINDOW, undated_kept=False, since=since, place=place)
-        async with aclosing(walk) as pages:
-            async for page in pages:
-                if not checked and page.place is not None:
-                    await self._dialect.check(self._portal)
-                    checked = True
-                yield page
-
-    async def count(self, since: datetime | None = None) -> int | None:
-        """Return how many items there are; None if there are more than ArcGIS counts."""
-        response = await self._portal.get(self._dialect.ask(since, skip=0, rows=1))
-        return self._found(response).total
-
-    async def record(self, url: str, handle: str | None = None) -> Row | None:
-        """Return one item by its URL, as this search returns it."""
-        identifier = self._dialect.identifier(url)
-        if self._dialect.item(identifier) != url:
-            return None
-        try:
-            response = await self._portal.get(self._dialect.ask_for(identifier), once=True)
-            records = self._dialect.understand_one(read(response.body, redact(response.url)))
-        except SourceGoneError:
-            records = []
-        record = next((record for record in records if identifier_of(record) == identifier), None)
-        if record is None:
-            return Row(Failed(url, "ArcGIS does not show this item."), absent=not records)
-        return self._row(record)
-
-    async def _ask(self, question: DatedQuestion) -> DatedAnswer:
-        try:
-            return await self._portal.page(
-                lambda rows: self._page(question, rows), alive=partial(self._be_there, question)
-            )
-        except (UnreadableError, BodyTooLargeError, TooMuchError) as problem:
-            if self._portal.unread >= MOST_UNREAD:
-                raise
-            return self._unread_answer(question, problem)
-
-    async def _be_there(self, question: DatedQuestion) -> None:
-        """Request what no item can obstruct: a date filter, or where dates are not used, the first item."""
-        try:
-            await self._portal.get(self._dialect.ask(FAR_FUTURE, skip=0, rows=1))
-        except SourceError:
-            if question.after is not None:
-                raise
-            await self.count()
-
-    def _unread_answer(self, question: DatedQuestion, problem: SourceError) -> DatedAnswer:
-        """Return the place of an item that cannot be received, and may be any item."""
-        second = int(question.after.timestamp()) if question.after else 0
-        url = unread_url(self._dialect.url, second, question.skip)
-        return DatedAnswer([unreceived(url, problem)], None, None, True)
-
-    async def retry(self, place: Any) -> Any | None:
-        """Request the item at one position by itself."""
-        return await retried(place, partial(self._page, once=True))
-
-    async def _page(self, question: DatedQuestion, rows: int, *, once: bool = False) -> DatedAnswer:
-        url = self._dialect.ask(question.after, skip=question.skip, rows=rows)
-        response = await self._portal.get(url, could_be_less=rows > 1, once=once)
-        answer = self._found(response)
-        found_rows = await one_by_one(self._row, answer.records)
-        full = len(found_rows) >= rows
-        return DatedAnswer(found_rows, answer.total, self._portal.clock(response), answer.more, full=full)
-
-    def _found(self, response: Response) -> Found:
-        return self._dialect.understand(read(response.body, redact(response.url)))
-
-    def _row(self, record: Any) -> Row:
-        identifier = identifier_of(record)
-        url = self._dialect.item(identifier) if identifier else None
-        return row_of(
-            record,
-            lambda one: dataset_of(one, url or "", language=self._options.language),
-            site=self._dialect.url,
-            steady=steady,
-            url=url,
-            modified=moment(facts_of(record).get("modified")),
-            language=self._options.language,
-            landing_page=self._options.landing_page,
-        )
-
-
 class ArcGis(SingleRecords):
     """Connector for ArcGIS Hub sites and searches of ArcGIS portals."""
 
-    kind: ClassVar[str] = "arcgis"
-    Options: "ClassVar[type[Options]]" = ArcGisOptions
-    recognise = staticmethod(recognise)
+    kind = "arcgis"
+    Options = ArcGisOptions
     accept = staticmethod(accept)
+
+    @staticmethod
+    def is_typical(address: str) -> bool:
+        """Return whether an address is a host of ArcGIS Hub, or an address of either search."""
+        bare = address.partition("?")[0].rstrip("/")
+        return bool(_HUB.fullmatch(bare) or _SEARCH.fullmatch(bare))
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
@@ -379,7 +398,7 @@ class ArcGis(SingleRecords):
                 return probe.origin
         return None
 
-    def _listing(self, client: Client, known: Known) -> Listing:
-        dialect = Portal(self._url) if is_search(self._url) else Hub(self._url, self._options.collection)
+    def _open_listing(self, client: Client, known: Known) -> Listing:
         portal = PortalClient(client, self._url, self._options, now=self._tools.now)
-        return ArcGisListing(portal, dialect, self._options)
+        kind = PortalListing if _SEARCH.fullmatch(self._url.partition("?")[0]) else HubListing
+        return kind(portal, self._url, self._options)

@@ -1,1 +1,1 @@
-"""What all kinds of catalogs share: one shape for their records, dates and languages read however they are written."""
+"""The engine of all kinds of catalogs: walks, cursors, and the mapping of records to datasets."""

@@ -11,7 +11,7 @@ What remains is a record that was in the overlap already, and whose edit was sta
 after our request. By definition of the overlap such an edit shows within its length: as soon as that time has passed,
 the overlap is read once more, and only then is it settled.
 
-A request with a date may also fail. If the source answers a request without one, the filter is to blame_filter, and the
+A request with a date may also fail. If the source answers a request without one, the filter is to blame, and the
 catalog is walked whole; otherwise the source is, and the run fails. A filter that failed or was ignored is not used
 until a trial at the beginning of a later run succeeds (`CatalogCursor.is_trial_due`).
 """
@@ -28,22 +28,6 @@ from rowen.connectors.catalog.portal_client import SourceBusyError, TooMuchError
 from rowen.connectors.catalog.state import RunState
 from rowen.connectors.catalog.walk import Walk
 from rowen.errors import FetchError, SourceError
-
-__all__ = [
-    "IGNORED",
-    "Since",
-    "add_overlap",
-    "are_items_replaced",
-    "blame_filter",
-    "choose_since",
-    "count_since",
-    "distrust_filter",
-    "drop_overlap_count",
-    "is_filter_applied",
-    "may_use_filter",
-    "probe_filter",
-    "trust_filter",
-]
 
 log = logging.getLogger(__name__)
 
@@ -65,34 +49,38 @@ async def choose_since(run: RunState, modified: datetime) -> Since:
     overlap = run.cursor.overlap
     begin = moment(overlap.since) if overlap else None
     if overlap is None or begin is None:
-        return Since(modified - _length(run))
-    begin = min(begin, modified - _length(run)) if not overlap.settled else begin
-    if overlap.count is None or _is_due(run, overlap) or await count_since(run, begin) != overlap.count:
+        return Since(modified - run.recent.length)
+    begin = min(begin, modified - run.recent.length) if not overlap.settled else begin
+    if (
+        overlap.count is None
+        or (not overlap.settled and _has_passed(run, overlap.at))
+        or await count_since(run, begin) != overlap.count
+    ):
         return Since(begin)
     return Since(modified + run.listing.resolution if overlap.is_over else modified, is_short=True)
 
 
-async def add_overlap(run: RunState, cursor: CatalogCursor, asked: Since | None = None) -> CatalogCursor:
-    """Return the cursor with the overlap for the next run; `asked` is None after a whole walk."""
+async def add_overlap(run: RunState, cursor: CatalogCursor, start: Since | None = None) -> CatalogCursor:
+    """Return the cursor with the overlap for the next run; `start` is None after a whole walk."""
     modified, before = moment(cursor.modified), run.cursor.overlap
     if modified is None or cursor.filters is False or not run.listing.counts_changes:
         return replace(cursor, overlap=None)
     is_same = cursor.modified == run.cursor.modified
     is_over = run.clock is not None and run.clock > modified + run.listing.resolution
-    if asked and asked.is_short and before:
+    begin = stamp(modified - run.recent.length)
+    if start and start.is_short and before:
         if is_same:
             # What is dated at the newest date was read by this run, perhaps for the last time.
             return replace(cursor, overlap=replace(before, is_over=before.is_over or is_over))
         # What is not settled yet has to be read again, also where it is no longer near the newest date.
-        begin = stamp(modified - _length(run)) if before.settled else before.since
+        begin = begin if before.settled else before.since
         at = stamp(run.now()) if before.settled else before.at
     else:
-        if run.recent.since(modified - _length(run)) <= _CROWD:
+        if run.recent.since(modified - run.recent.length) <= _CROWD:
             return replace(cursor, overlap=None)
-        begin = stamp(modified - _length(run))
         at = before.at if before and is_same else stamp(run.now())
     count = await count_since(run, moment(begin) or modified)
-    settled = not (asked and asked.is_short) and is_same and bool(before) and _has_passed(run, at)
+    settled = not (start and start.is_short) and is_same and bool(before) and _has_passed(run, at)
     cursor = replace(cursor, overlap=Overlap(begin, count, at, is_over=is_over, settled=settled))
     return cursor if count and count % _CLAMP else drop_overlap_count(cursor)
 
@@ -104,16 +92,8 @@ def drop_overlap_count(cursor: CatalogCursor) -> CatalogCursor:
     return replace(cursor, overlap=unread)
 
 
-def _length(run: RunState) -> timedelta:
-    return timedelta(hours=run.options.overlap_h)
-
-
-def _is_due(run: RunState, overlap: Overlap) -> bool:
-    return not overlap.settled and _has_passed(run, overlap.at)
-
-
 def _has_passed(run: RunState, at: str) -> bool:
-    return timedelta(days=min(age_days(at, run.now()), 1e6)) >= _length(run)
+    return timedelta(days=min(age_days(at, run.now()), 1e6)) >= run.recent.length
 
 
 IGNORED = "The catalog ignores the modified filter."
@@ -219,7 +199,7 @@ async def probe_filter(run: RunState, declared: int | None) -> None:
         future = await run.listing.count(FAR_FUTURE) if past is not None else None
     except SourceError as problem:
         # The portal may reject only this date: the next run sends the filter as usual and finds out.
-        log.warning("whether the catalog minds the modified filter could not be found out: %s", problem)
+        log.warning("could not check whether the catalog applies the modified filter: %s", problem)
         return
     obeys = None
     if past is not None and future is not None:

@@ -2,7 +2,7 @@
 
 Each page is requested from the last date that was seen, and begins with the last record that was: if not, records
 of that same second have gone or come, and the second is read anew. An edited record moves to the end, where it is met
-again. A source that does not mind the question or the order, or refuses the question, is walked by number instead.
+again. A source that ignores the filter or the order, or refuses the request, is walked by number instead.
 """
 
 import logging
@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 from rowen.connectors.catalog.listing import ListingPage, Row, UnparsedRecord
 from rowen.errors import SourceError
 from rowen.model.items import Failed, Fetched
-
-__all__ = ["DatedAnswer", "DatedQuestion", "chronology", "question_at", "retried"]
 
 _MOST_TIES = 50  # half of a page; where more records share a second, an edit of one of them costs a walk
 _CLOSED = "The catalog shows no more than {} records at once."
@@ -72,14 +70,6 @@ class _Spot:
         before = self.ties + (self.undated if keeps else 0)
         return DatedQuestion(_moment(self.after), before - 1 if self.last and before else before)
 
-    def joined(self, answer: DatedAnswer) -> bool:
-        """Return whether an answer begins where the one before ended."""
-        return self.last is None or not self.ordered or (bool(answer.rows) and answer.rows[0].url == self.last)
-
-    def again(self) -> "_Spot":
-        """Return the beginning of the same second, from which pages need not join."""
-        return replace(self, ties=0, undated=0, last=None, shuffles=True)
-
     def moved(self, answer: DatedAnswer, *, wide: bool) -> "_Spot":
         """Return the next position; an answer that is not `wide` has no room for a joint."""
         dates = [_second(row.modified) for row in answer.rows if row.modified is not None]
@@ -87,11 +77,12 @@ class _Spot:
         if not self.ordered:
             return replace(self, seen=seen)
         if dates != sorted(dates) or (dates and self.after is not None and dates[0] < self.after):
-            # The records of this answer may have come before: they are not counted, and the walk goes on by number.
+            # The records of this answer may have come before: they are not counted, and the walk continues by number.
             return replace(self, seen=seen if self.after == self.since else self.seen, ordered=False, last=None)
         after = dates[-1] if dates else self.after
         is_same = after == self.after
-        tail = answer.rows if is_same else answer.rows[_first_of(answer.rows, after) :]
+        seconds = [None if row.modified is None else _second(row.modified) for row in answer.rows]
+        tail = answer.rows if is_same else answer.rows[seconds.index(after) :]
         undated = sum(map(_is_undated, answer.rows))
         ties = len(tail) - sum(map(_is_undated, tail)) + (self.ties if is_same else 0)
         shuffles = self.shuffles and is_same
@@ -104,12 +95,6 @@ class _Spot:
             last=answer.rows[-1].url if wide and answer.rows and not shuffles else None,
             shuffles=shuffles,
         )
-
-    def rest(self, answer: DatedAnswer) -> "_Spot | None":
-        """Return where to look at the end for records without a date."""
-        if self.since is not None or not self.ordered or not answer.rows or self.seen >= (self.declared or 0):
-            return None
-        return replace(self, ordered=False, last=None)
 
 
 async def chronology(
@@ -138,8 +123,9 @@ async def chronology(
             log.info("the catalog cannot be asked from a date on, and is walked by number: %s", problem)
             spot = replace(spot, ordered=False, last=None)
             continue
-        if not spot.joined(answer):
-            spot = spot.again()
+        if spot.last is not None and spot.ordered and [row.url for row in answer.rows[:1]] != [spot.last]:
+            # The answer does not begin where the one before ended: begin the same second again, without joining pages.
+            spot = replace(spot, ties=0, undated=0, last=None, shuffles=True)
             continue
         wide = len(answer.rows) > 1
         if spot.last is not None and spot.ordered:
@@ -152,7 +138,11 @@ async def chronology(
         spot = replace(spot, declared=spot.declared if spot.declared is not None else answer.declared)
         moved = spot.moved(answer, wide=wide)
         more = answer.more or answer.full or confirmed
-        following = moved if more and answer.rows else moved.rest(answer)
+        following: _Spot | None = moved
+        if not (more and answer.rows):
+            # At the end, records without a date may remain, which are listed by number.
+            is_rest = moved.since is None and moved.ordered and answer.rows and moved.seen < (moved.declared or 0)
+            following = replace(moved, ordered=False, last=None) if is_rest else None
         closed = following is not None and following.question(undated_kept=undated_kept).skip >= window
         ends_by_count = spot.since is not None and not (answer.more or answer.full)
         yield ListingPage(

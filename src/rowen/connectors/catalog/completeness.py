@@ -5,25 +5,13 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from rowen.connectors.base import is_unread
-from rowen.connectors.catalog.listing import IdentifierListing, IdentifierPage
+from rowen.connectors.catalog.listing import IdentifierListing
 from rowen.connectors.catalog.records import UrlSet
 from rowen.connectors.catalog.retries import ask_for
 from rowen.connectors.catalog.state import RunState, mark_of
 from rowen.connectors.catalog.walk import Walk
 from rowen.model.items import Failed, Observation, Unchanged
 from rowen.model.wording import count
-
-__all__ = [
-    "IdentifierCheck",
-    "doubt",
-    "is_second_look_wanted",
-    "lacking",
-    "misses",
-    "mistakable",
-    "shortfall",
-    "shortfall_of",
-    "unreceived",
-]
 
 MOST_MISSING = 200
 """More records than this are not requested one by one: a walk returns hundreds for each of these requests."""
@@ -60,9 +48,9 @@ def is_second_look_wanted(run: RunState, walk: Walk, short: int) -> bool:
 
 
 def doubt(run: RunState, walk: Walk, short: int) -> str | None:
-    """Return why the walk proves nothing, by itself."""
+    """Return why the walk alone proves nothing."""
     if not len(run.seen) and run.known.count:
-        return f"The catalog lists nothing, although {run.known.count} are held."
+        return f"The catalog lists nothing, although {run.known.count} items are stored."
     if walk.doubt:
         return walk.doubt
     is_cut = walk.repeated or walk.restarted
@@ -93,7 +81,7 @@ async def mistakable(run: RunState) -> str | None:
         return None
     return (
         f"{len(unidentified)} records cannot be identified, not all of which were there before, "
-        "and an item that is held did not come: one of them may be that item."
+        "and a stored item did not come: one of them may be that item."
     )
 
 
@@ -106,7 +94,7 @@ async def unreceived(run: RunState) -> str | None:
     if unreceived.keys() <= run.quarantined and not (unreceived and await lacking(run, absent=run.shown.absent)):
         return None
     error = next(iter(unreceived.values()))
-    return f"{count(len(unreceived), 'record')} could not be received and may be items that are held: {error}"
+    return f"{count(len(unreceived), 'record')} could not be received and may be stored items: {error}"
 
 
 async def lacking(run: RunState, *, absent: Container[str] = ()) -> int:
@@ -119,8 +107,8 @@ async def lacking(run: RunState, *, absent: Container[str] = ()) -> int:
 
 def shortfall(run: RunState, walk: Walk) -> str:
     """Return the message for a listing that does not return as many records as it declares."""
-    how = "pages came again" if walk.repeated or walk.restarted else f"it lists {len(run.seen)}"
-    return f"The catalog declares {walk.declared} records, but {how}."
+    reason = "pages came again" if walk.repeated or walk.restarted else f"it lists {len(run.seen)}"
+    return f"The catalog declares {walk.declared} records, but {reason}."
 
 
 def _is_explained(run: RunState, walk: Walk) -> bool:
@@ -152,9 +140,20 @@ class IdentifierCheck:
     async def compare(self, *, proves: bool) -> AsyncGenerator[Observation]:
         """Read all identifiers; if the dates of the source prove that stored items are unchanged, report them so."""
         run = self.run
-        async with aclosing(self.identifiers.identifier_pages()) as pages:
+        async with aclosing(self.identifiers.read_identifiers()) as pages:
             async for page in pages:
-                unseen = await self._take(page)
+                self.declared = page.declared
+                self.received += len(page.urls)
+                self.unnamed += page.urls.count(None)
+                fresh = [url for url in page.urls if url is not None and self.named.add(url)]
+                passed = {url: mark for url in fresh if (mark := mark_of(url)) in run.passed} if run.passed else {}
+                self.listed.update(passed.values())
+                if unproved := [url for url in passed if url not in run.seen]:
+                    # A stored item among them was read by a run that did not write its cursor, or its deletion is
+                    # pending: only the source knows which.
+                    self.missing += await run.known.look_up(unproved)
+                # Neither seen in this run, nor found to be no items by a run before.
+                unseen = [url for url in fresh if url not in run.seen and url not in passed]
                 # In quarantine, the stored copy may not be the latest version.
                 trusted = [url for url in unseen if url not in run.quarantined]
                 stored = await run.known.look_up(trusted) if proves and unseen else {}
@@ -166,21 +165,6 @@ class IdentifierCheck:
                 if run.endless:
                     return
 
-    async def _take(self, page: IdentifierPage) -> list[str]:
-        """Return the items of a page that this run has not seen, and that no run found to be no items."""
-        run = self.run
-        self.declared = page.declared
-        self.received += len(page.urls)
-        self.unnamed += page.urls.count(None)
-        fresh = [url for url in page.urls if url is not None and self.named.add(url)]
-        passed = {url: mark for url in fresh if (mark := mark_of(url)) in run.passed} if run.passed else {}
-        self.listed.update(passed.values())
-        if unseen := [url for url in passed if url not in run.seen]:
-            # A stored item among them was read by a run that did not write its cursor, or its deletion is pending: only
-            # the source knows which.
-            self.missing += await run.known.look_up(unseen)
-        return [url for url in fresh if url not in run.seen and url not in passed]
-
     async def read_missing(self) -> AsyncGenerator[Observation]:
         """Request the missing records one by one."""
         for url in self.missing[:MOST_MISSING]:
@@ -191,16 +175,16 @@ class IdentifierCheck:
 
     def failed_again(self) -> list[Failed]:
         """Return the failures of records that were requested alone and exist."""
-        return [one for one in self.run.failed_again if one.url in self.named]
+        return [failure for failure in self.run.failed_again if failure.url in self.named]
 
     async def needs_walk(self) -> str | None:
         """Return why identifiers do not suffice: one is missing from a record, or too many items were never read."""
         run = self.run
-        before = sum(is_unread(one.url) for one in run.known.failed)
+        before = sum(is_unread(failure.url) for failure in run.known.failed)
         if self.unnamed > max(before, len(run.cursor.unidentified or ())) and await lacking(run):
-            return f"{self.unnamed} records have no identifier, and an item that is held did not come."
+            return f"{self.unnamed} records have no identifier, and a stored item did not come."
         if len(self.missing) > MOST_MISSING:
-            return f"{len(self.missing)} records are listed that are not held, although they are not new."
+            return f"{len(self.missing)} records are listed that are not stored, although they are not new."
         return None
 
     @property
@@ -222,9 +206,9 @@ class IdentifierCheck:
     def doubt(self) -> str | None:
         """Return why the identifiers prove nothing."""
         if not self.received and self.run.known.count:
-            return f"The catalog lists nothing, although {self.run.known.count} are held."
+            return f"The catalog lists nothing, although {self.run.known.count} items are stored."
         if self.declared is None:
-            return "The catalog does not tell how many records it has."
+            return "The catalog does not declare how many records it has."
         if self.received < self.declared:
             return f"The catalog declares {self.declared} records, but it lists {self.received}."
         if len(self.missing) > MOST_MISSING:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rowen.connectors.base import Known, Tools
 from rowen.connectors.catalog.listing import Listing, Row
@@ -12,37 +12,36 @@ from rowen.errors import FetchError, SourceError
 from rowen.model.items import Failed, Gone, Observation
 from rowen.net.client import Client
 
-__all__ = ["CatalogConnector", "SingleRecords"]
-
-
-async def records(listing: Listing, urls: Sequence[str]) -> AsyncGenerator[Observation]:
-    """Yield observations of some items; none of an item that cannot be requested alone.
-
-    What the catalog has no record of is gone, whatever its listing says: the guard decides, and what is listed after
-    all comes back with the next run, which counts. Raises what is no fault of a record, also where one after the other
-    is given no answer for.
-    """
-    unanswered = 0
-    for url in urls:
-        try:
-            row = await listing.record(url)
-            unanswered = 0
-        except SourceError as problem:
-            unanswered += isinstance(problem, TooMuchError | FetchError)
-            if isinstance(problem, NOT_THERE) or unanswered >= MOST_UNREAD:
-                raise
-            row = Row(Failed(url, str(problem), problem.hint))
-        if row is not None:
-            yield Gone(url, "the catalog has no such record") if row.absent else row.observed
+if TYPE_CHECKING:
+    from rowen.connectors.base import Options
 
 
 class CatalogConnector:
     """A connector that reads the listing of its kind by a `Refresh`."""
 
+    kind: ClassVar[str]
+    Options: "ClassVar[type[Options]]"
+
     def __init__(self, url: str, options: Any, tools: Tools) -> None:
         self._url = url
         self._options = options
         self._tools = tools
+
+    @classmethod
+    def recognise(cls, address: str) -> str | None:
+        """Return the source URL of `KIND:https://…`, or of an address that is typical of this kind."""
+        is_named = address.startswith(f"{cls.kind}:")
+        return cls.accept(address) if is_named or cls.is_typical(address) else None
+
+    @staticmethod
+    def accept(address: str) -> str | None:
+        """Return the source URL of any web address, if the user named this kind."""
+        raise NotImplementedError
+
+    @staticmethod
+    def is_typical(address: str) -> bool:
+        """Return whether an address alone shows this kind."""
+        raise NotImplementedError
 
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
         """Yield the observations of one run: of a whole walk, or of what changed."""
@@ -51,12 +50,12 @@ class CatalogConnector:
                 yield observation
 
     def _observe(self, client: Client, known: Known) -> AsyncGenerator[Observation]:
-        return self._refresh(self._listing(client, known), known)
+        return self._refresh(self._open_listing(client, known), known)
 
     def _refresh(self, listing: Listing, known: Known) -> AsyncGenerator[Observation]:
         return Refresh(listing, known, self._options.as_catalog(), now=self._tools.now).pull()
 
-    def _listing(self, client: Client, known: Known) -> Listing:
+    def _open_listing(self, client: Client, known: Known) -> Listing:
         raise NotImplementedError
 
 
@@ -64,7 +63,23 @@ class SingleRecords(CatalogConnector):
     """A connector that can also read single records, by the URLs of their items."""
 
     async def look(self, known: Known, urls: Sequence[str]) -> AsyncGenerator[Observation]:
-        """Yield the observations of some items, by one request each."""
-        async with self._tools.client() as client, aclosing(records(self._listing(client, known), urls)) as seen:
-            async for observation in seen:
-                yield observation
+        """Yield observations of some items; none of an item that cannot be requested alone.
+
+        What the catalog has no record of is gone, whatever its listing says: the guard decides, and what is listed
+        after all comes back with the next run, which counts. Raises what is no fault of a record, also where one after
+        the other is given no answer for.
+        """
+        unanswered = 0
+        async with self._tools.client() as client:
+            listing = self._open_listing(client, known)
+            for url in urls:
+                try:
+                    row = await listing.read_record(url)
+                    unanswered = 0
+                except SourceError as problem:
+                    unanswered += isinstance(problem, TooMuchError | FetchError)
+                    if isinstance(problem, NOT_THERE) or unanswered >= MOST_UNREAD:
+                        raise
+                    row = Row(Failed(url, str(problem), problem.hint))
+                if row is not None:
+                    yield Gone(url, "the catalog has no such record") if row.absent else row.observed

@@ -1,17 +1,15 @@
 """The stored cursor of a catalog, and the notes of a connector that are stored beside it."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from rowen.connectors.base import Known, StoredState, parse_stored
+from rowen.connectors.base import Known, parse_stored
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import Tokens
 from rowen.model.items import Checkpoint, Observation
-
-__all__ = ["CatalogCursor", "Noted", "Overlap", "age_days", "noted", "stamp"]
 
 _EVER = float("inf")
 _MOST_DOUBLINGS = 20  # a million runs: the day is over long before
@@ -43,7 +41,7 @@ class Overlap:
 class CatalogCursor:
     """The stored cursor of a catalog. The module in brackets owns the fields that follow.
 
-    Changes [changes]: `modified` is the newest date that was stored, by the source's clock. `filters` tells whether the
+    Changes [changes]: `modified` is the newest date that was stored, by the source's clock. `filters` is whether the
     source applies the modified filter, as checked at `probed`. `trials` counts consecutive failed checks of the filter,
     `waited` the runs since the last one; `refused` is its error. `overlap` is set where many records are dated shortly
     before `modified`.
@@ -54,8 +52,8 @@ class CatalogCursor:
     which no item could be identified, `passed` the hashes of records that are listed but are no items. `page` is the
     number of records on the largest page that was not the last: only a smaller page proves the end of a list.
 
-    Failures [retries]: `handles` are the arguments of `Listing.record` for quarantined items, by URL; `holes` are the
-    places of records that could not be identified, by the URLs of their quarantine entries.
+    Failures [retries]: `handles` are the arguments of `Listing.read_record` for quarantined items, by URL; `holes` are
+    the places of records that could not be identified, by the URLs of their quarantine entries.
 
     Interruptions [refresh]: `place` is where an interrupted walk resumes; `stumbled` is set if resuming failed once.
 
@@ -90,16 +88,16 @@ class CatalogCursor:
         """Return the stored cursor; an empty one if it is damaged or was written for another version of records."""
         if not isinstance(cursor, dict) or cursor.get("version") != version:
             return cls(version)
-        named = {_FORMERLY.get(name, name): value for name, value in cursor.items() if name not in _NO_LONGER}
+        values = {_FORMERLY.get(name, name): value for name, value in cursor.items() if name not in _NO_LONGER}
         if "since" in cursor:
             # Former versions resumed lists of changes as well.
-            named.pop("place", None)
-        return parse_stored(named, cls) or cls(version)
+            values.pop("place", None)
+        return parse_stored(values, cls) or cls(version)
 
     def to_json(self) -> dict[str, Any]:
         """Return the cursor as it is stored, without empty fields."""
         values = {**asdict(self), "tokens": list(self.tokens) if self.tokens else None}
-        values["failed"] = [list(one) for one in self.failed or ()] or None
+        values["failed"] = [list(failure) for failure in self.failed or ()] or None
         return {name: value for name, value in values.items() if value is not None}
 
     def is_due(self, now: datetime, days: float) -> bool:
@@ -140,33 +138,15 @@ class Noted:
     def __init__(self, known: Known) -> None:
         cursor = known.cursor if isinstance(known.cursor, dict) else {}
         notes = cursor.get(_KEY)
-        self.mode = known.mode
-        self.count = known.count
-        self.failed = known.failed
-        self.losable = known.losable
         self.notes: Mapping[str, Any] = notes if isinstance(notes, dict) else {}
         self.cursor: Any = {name: value for name, value in cursor.items() if name != _KEY} or None
-        self._known = known
+        self.mode, self.count, self.failed, self.losable = known.mode, known.count, known.failed, known.losable
+        self.look_up, self.everything = known.look_up, known.everything
+        self.recall, self.recall_all = known.recall, known.recall_all
 
     def forget(self) -> None:
         """Discard cursor and notes, so that the source is walked from its beginning."""
         self.cursor, self.notes = None, {}
-
-    async def look_up(self, urls: Sequence[str]) -> Mapping[str, StoredState]:
-        """Return the stored items of these URLs."""
-        return await self._known.look_up(urls)
-
-    def everything(self) -> AsyncIterator[Sequence[StoredState]]:
-        """Yield all stored items, in batches."""
-        return self._known.everything()
-
-    async def recall(self, room: str, names: Sequence[str]) -> Mapping[str, Any]:
-        """Return the connector's notes under these names."""
-        return await self._known.recall(room, names)
-
-    def recall_all(self, room: str) -> AsyncIterator[Mapping[str, Any]]:
-        """Yield all notes of a room, in batches."""
-        return self._known.recall_all(room)
 
 
 async def noted(

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,10 +13,8 @@ from rowen.connectors.catalog.text import code_of, has_markup, one_line, one_of,
 from rowen.model.datasets import DATASET, USUAL
 from rowen.model.items import Document, Validators
 
-__all__ = ["Dataset", "Resource", "address_of_licence", "kind_named", "licence_in", "place_of", "resource_text"]
-
 _ADDRESS = re.compile(r"https?://[^\s\"'<>]{1,500}", re.IGNORECASE)
-_TOLD = re.compile(r"licen[cs]e|creativecommons|opendata|/dl-de|etalab", re.IGNORECASE)
+_LICENCE = re.compile(r"licen[cs]e|creativecommons|opendata|/dl-de|etalab", re.IGNORECASE)
 _PICTURE = re.compile(r"\.(?:png|gif|jpe?g|svg|webp)$", re.IGNORECASE)
 _AT_ITS_END = ',;.)"'
 
@@ -34,11 +32,11 @@ def licence_in(text: str) -> str:
 
 def address_of_licence(text: str) -> str:
     """Return the first address in a text that looks like a licence's."""
-    return next((address for address in _addresses(text) if _TOLD.search(address)), "")
+    return next((address for address in _addresses(text) if _LICENCE.search(address)), "")
 
 
 def _addresses(text: str) -> list[str]:
-    addresses = (one.rstrip(_AT_ITS_END) for one in _ADDRESS.findall(text))
+    addresses = (address.rstrip(_AT_ITS_END) for address in _ADDRESS.findall(text))
     return [address for address in addresses if not _PICTURE.search(address)]
 
 
@@ -71,11 +69,11 @@ _SERVICES = ("service", "server")
 
 def kind_named(words: Iterable[str]) -> str | None:
     """Return the kind that the first word with a known meaning stands for; a word may be the end of an address."""
-    for said in words:
-        word = _LETTERS.sub("", re.split(r"[/#:]", said.strip().rstrip("/"))[-1].casefold())
-        if kind := _KINDS.get(word):
+    for text in words:
+        name = _LETTERS.sub("", re.split(r"[/#:]", text.strip().rstrip("/"))[-1].casefold())
+        if kind := _KINDS.get(name):
             return kind
-        if word.endswith(_SERVICES):
+        if name.endswith(_SERVICES):
             return "service"
     return None
 
@@ -113,45 +111,28 @@ def resource_text(resources: Sequence[Resource]) -> str:
     described = [resource for resource in resources if resource.name or resource.description]
     if not described:
         return ""
-    if sum(len(one.description) for one in described) > MOST_CHARS:
-        return _compact(described)
-    whole = _HEAD + "\n".join(map(_line, described))
-    return whole if len(whole) <= MOST_CHARS else _compact(described)
-
-
-def _compact(described: Sequence[Resource]) -> str:
-    patterns = [*map(_pattern, described)]
-    counts = Counter(patterns)
-    firsts = dict(zip(reversed(patterns), reversed(described), strict=True))
-    text = f"{_HEAD}{len(described):,} in all{_formats(described)}.\n"
-    for pattern in dict.fromkeys(patterns):
-        line = "\n" + _alike(firsts[pattern], counts[pattern])
+    if sum(len(resource.description) for resource in described) <= MOST_CHARS:
+        whole = _HEAD + "\n".join(map(_line, described))
+        if len(whole) <= MOST_CHARS:
+            return whole
+    # The number of each format, the most frequent first.
+    forms = [resource.format for resource in described if 0 < len(resource.format) <= _LONGEST_LINE // _MOST_FORMATS]
+    ranked = sorted(Counter(forms).items(), key=lambda pair: (-pair[1], pair[0]))[:_MOST_FORMATS]
+    formats = ", ".join(f"{count:,} {' '.join(name.split())}" for name, count in ranked)
+    text = f"{_HEAD}{len(described):,} in all{f': {formats}' if formats else ''}.\n"
+    alike: dict[str, list[Resource]] = {}
+    for resource in described:
+        pattern = _NUMBER.sub("0", resource.name or resource.description).casefold()
+        alike.setdefault(pattern, []).append(resource)
+    for resources_alike in alike.values():
+        line, count = _line(resources_alike[0]), len(resources_alike)
+        more = f" (and {count - 1:,} more like it)" if count > 1 else ""
+        most = _LONGEST_LINE - len(more)
+        line = "\n" + (line if len(line) <= most else line[: most - 1].rstrip() + "…") + more
         if len(text) + len(line) > MOST_CHARS:
             break
         text += line
     return text
-
-
-def _pattern(one: Resource) -> str:
-    return _NUMBER.sub("0", one.name or one.description).casefold()
-
-
-def _alike(one: Resource, count: int) -> str:
-    more = f" (and {count - 1:,} more like it)" if count > 1 else ""
-    line = _line(one)
-    most = _LONGEST_LINE - len(more)
-    return (line if len(line) <= most else line[: most - 1].rstrip() + "…") + more
-
-
-def _formats(described: Sequence[Resource]) -> str:
-    """Return how many there are of each format, the most frequent first."""
-    counts = Counter(one.format for one in described if 0 < len(one.format) <= _LONGEST_LINE // _MOST_FORMATS)
-    ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:_MOST_FORMATS]
-    return f": {', '.join(_counted(ranked))}" if ranked else ""
-
-
-def _counted(ranked: Sequence[tuple[str, int]]) -> Iterator[str]:
-    return (f"{count:,} {' '.join(name.split())}" for name, count in ranked)
 
 
 def _line(resource: Resource) -> str:
@@ -167,13 +148,13 @@ _PARTS = ("geometry", "geom", "bbox", "centroid", "@value", "@id", "uri")
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """What a catalog says about one dataset.
+    """The description of one dataset by a catalog.
 
-    `url` is built from the portal's own identifier, so that a renamed dataset stays itself; `name` is its short name
-    there. `landing_page` is where the portal sends people, `usual_page` where such portals have a page for it. `texts`
-    holds title and description in further languages. `source` is the complete record as the portal gave it, without
-    what moves by itself (views, followers, counts of neighbours). `record_kind` is what the record describes, a dataset
-    by default. `columns` are those of a table that has several forms.
+    `url` is built from the portal's own identifier, so that a renamed dataset stays the same item; `name` is its short
+    name there. `landing_page` is the page that the record names, `usual_page` the one that such portals have. `texts`
+    holds title and description in further languages. `source` is the complete record without values that change by
+    themselves (views, followers, counts of neighbours). `record_kind` is the kind of resource described, a dataset by
+    default. `columns` are those of a table that has several forms.
     """
 
     url: str
@@ -209,29 +190,11 @@ class Dataset:
 
         `landing_page` is the template of a page for people, for a record that names none.
         """
-        return Document(
-            url=self.url,
-            title=self.title or self.identifier,
-            text=self._text(),
-            tags=self.tags,
-            record=self._record(landing_page),
-            language=language or (code_of(self.languages[0]) if len(self.languages) == 1 else None),
-            media_type=DATASET,
-            validators=validators or Validators(),
-            remarks=remarks,
-        )
-
-    def _text(self) -> str:
         parts = [self.description]
         parts += [f"## {title} ({code})\n\n{text}".strip() for code, (title, text) in sorted(self.texts.items())]
-        parts.append(resource_text(self.resources))
-        parts.append(
-            column_text(together([*self.columns, *(column for file in self.resources for column in file.columns)]))
-        )
-        return "\n\n".join(part for part in parts if part)
-
-    def _record(self, template: str | None) -> dict[str, Any]:
-        made = filled(template, identifier=self.identifier, name=self.name) if template else ""
+        columns = together([*self.columns, *(column for file in self.resources for column in file.columns)])
+        parts += [resource_text(self.resources), column_text(columns)]
+        page = filled(landing_page, identifier=self.identifier, name=self.name) if landing_page else ""
         facts = {
             "identifier": self.identifier,
             "publisher": one_line(self.publisher),
@@ -241,12 +204,22 @@ class Dataset:
             "modified": self.modified,
             "spatial": self.spatial,
             "temporal": self.temporal,
-            "landing_page": self.landing_page or made or self.usual_page,
+            "landing_page": self.landing_page or page or self.usual_page,
             "record_kind": self.record_kind if self.record_kind != USUAL else None,
             "resources": [resource.written() for resource in self.resources],
             "columns": [column.written() for column in self.columns],
         }
-        return {**{name: value for name, value in facts.items() if value}, "source": self.source}
+        return Document(
+            url=self.url,
+            title=self.title or self.identifier,
+            text="\n\n".join(filter(None, parts)),
+            tags=self.tags,
+            record={**{name: value for name, value in facts.items() if value}, "source": self.source},
+            language=language or (code_of(self.languages[0]) if len(self.languages) == 1 else None),
+            media_type=DATASET,
+            validators=validators or Validators(),
+            remarks=remarks,
+        )
 
 
 def place_of(value: Any, language: str | None = None) -> str:
@@ -257,33 +230,18 @@ def place_of(value: Any, language: str | None = None) -> str:
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, list):
-        return _of_list(value, language)
+        if value and all(isinstance(part, int | float) and not isinstance(part, bool) for part in value):
+            return ",".join(map(word, value))
+        if any(isinstance(place, list) for place in value):
+            return _as_json(value)
+        return "; ".join(dict.fromkeys(filter(None, (place_of(place, language) for place in value))))
     if not isinstance(value, Mapping) or not value:
         return word(value)
     if "type" in value and not _SHAPES.isdisjoint(value):
         return _as_json(value)
-    return _of_object(value, language)
-
-
-def _of_list(places: list[Any], language: str | None) -> str:
-    """Return a list of places as text; consecutive numbers are one box or point."""
-    if places and all(map(_is_number, places)):
-        return ",".join(map(word, places))
-    if any(isinstance(place, list) for place in places):
-        return _as_json(places)
-    return "; ".join(dict.fromkeys(filter(None, (place_of(place, language) for place in places))))
-
-
-def _of_object(value: Mapping[str, Any], language: str | None) -> str:
-    """Return the name of a place, else its geometry or address, else its text in the preferred language."""
-    said = (place_of(value.get(name), language) for name in (*_NAMES, *_PARTS))
-    named = next(filter(None, said), "")
+    named = next(filter(None, (place_of(value.get(name), language) for name in (*_NAMES, *_PARTS))), "")
     return named or (one_of(value, language) if all(map(code_of, value)) else _as_json(value))
 
 
 def _as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

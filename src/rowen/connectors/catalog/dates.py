@@ -8,10 +8,8 @@ from typing import Any
 
 from rowen.model.dates import iso_moment
 
-__all__ = ["iso", "moment"]
-
 EARLIEST_YEAR = 1000
-"""What is older is no date that a catalog means: year 1 is what a database gives for "none"."""
+"""Older dates are placeholders: databases write year 1 for "none"."""
 
 _LATEST_YEAR = 2999  # 9999 stands for "never"; dates of coverage reach to 2100
 _LONGEST = 64  # letters: twice the longest date that is written out; what is longer is a sentence
@@ -57,7 +55,10 @@ def iso(value: Any) -> str | None:
         case bool():
             return None
         case int() | float():
-            return _of_number(value)
+            # A calendar date that is written as a number, as in 2020 or 20201231, else the time since 1970.
+            if 1e3 <= value < 1e14 and value == int(value) and (dated := _of_calendar(str(int(value)))):
+                return dated
+            return _written(_epoch(value))
         case str() if 4 <= len(text := value.strip()) <= _LONGEST:
             return _of_text(text)
     return None
@@ -79,15 +80,26 @@ def _of_text(text: str) -> str | None:
                 return said.isoformat() + "Z"
             return _written(_in_utc(said))
     if _DIGITS.fullmatch(text):
-        return _of_digits(text.partition(".")[0])
+        digits = text.partition(".")[0]
+        return _of_calendar(digits) or (_written(_epoch(int(digits))) if len(digits) in (9, 10, 12, 13) else None)
     if _MONTH.fullmatch(text):
         return text if int(text[:4]) >= EARLIEST_YEAR else None
     if match := _ISO.fullmatch(text):
-        return _written(_zoned(match))
+        year, month, day, hour, minute, second, fraction, zone = match.groups()
+        digits = (zone or "").upper().replace(":", "")
+        offset = "+0000" if digits in ("", "Z", "UTC", "GMT") else digits.ljust(5, "0")
+        written = f"{year}-{month}-{day} {hour}:{minute}:{second or '00'}.{(fraction or '0')[:6]}{offset}"
+        with suppress(ValueError, OverflowError):
+            return _written(datetime.strptime(written, "%Y-%m-%d %H:%M:%S.%f%z").astimezone(UTC))
+        return None
     if match := _DATE.fullmatch(text):
         return _written(_day(*map(int, match.groups())))
     if match := _DAY_OR_MONTH_FIRST.fullmatch(text):
-        return _written(_sorted_out(int(match[1]), int(match[3]), int(match[4])))
+        # Only if the numbers show which of them is the day.
+        former, latter, year_number = int(match[1]), int(match[3]), int(match[4])
+        if former > 12 or former == latter:
+            return _written(_day(year_number, latter, former))
+        return _written(_day(year_number, former, latter)) if latter > 12 else None
     if _COMPACT.fullmatch(text):
         with suppress(ValueError, OverflowError):
             return _written(_in_utc(datetime.fromisoformat(text)))
@@ -97,13 +109,6 @@ def _of_text(text: str) -> str | None:
     with suppress(ValueError, TypeError, IndexError, OverflowError):
         return _written(_in_utc(parsedate_to_datetime(text)))
     return None
-
-
-def _of_number(value: float) -> str | None:
-    """Return a calendar date that is written as a number, as in 2020 or 20201231; else the time since 1970."""
-    if 1e3 <= value < 1e14 and value == int(value) and (dated := _of_calendar(str(int(value)))):
-        return dated
-    return _written(_epoch(value))
 
 
 def _of_words(text: str) -> str | None:
@@ -121,12 +126,6 @@ def _of_words(text: str) -> str | None:
     return None
 
 
-def _of_digits(text: str) -> str | None:
-    if dated := _of_calendar(text):
-        return dated
-    return _written(_epoch(int(text))) if len(text) in (9, 10, 12, 13) else None
-
-
 def _of_calendar(digits: str) -> str | None:
     """Return a year, month, day or minute in nothing but digits; None if there is none such."""
     if not digits.isdigit():
@@ -140,16 +139,9 @@ def _of_calendar(digits: str) -> str | None:
         case 8:
             return _written(_day(int(digits[:4]), int(digits[4:6]), int(digits[6:])))
         # Milliseconds since 1970 have as many digits until 2001: only what begins like a year of our time is a date.
-        case 12 if digits.startswith(("19", "20")):
-            return _written(_minute(digits + "00"))
-        case 14:
-            return _written(_minute(digits))
-    return None
-
-
-def _minute(digits: str) -> datetime | None:
-    with suppress(ValueError):
-        return datetime.strptime(digits, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        case 12 | 14 as length if length == 14 or digits.startswith(("19", "20")):
+            with suppress(ValueError):
+                return _written(datetime.strptime(digits.ljust(14, "0"), "%Y%m%d%H%M%S").replace(tzinfo=UTC))
     return None
 
 
@@ -157,16 +149,6 @@ def _epoch(number: float) -> datetime | None:
     """Return the date of a number of seconds since 1970, or milliseconds where seconds would be the far future."""
     with suppress(ValueError, OverflowError, OSError):
         return datetime.fromtimestamp(number / 1000 if abs(number) > 1e11 else number, UTC)
-    return None
-
-
-def _zoned(match: re.Match[str]) -> datetime | None:
-    year, month, day, hour, minute, second, fraction, zone = match.groups()
-    digits = (zone or "").upper().replace(":", "")
-    offset = "+0000" if digits in ("", "Z", "UTC", "GMT") else digits.ljust(5, "0")
-    written = f"{year}-{month}-{day} {hour}:{minute}:{second or '00'}.{(fraction or '0')[:6]}{offset}"
-    with suppress(ValueError, OverflowError):
-        return datetime.strptime(written, "%Y-%m-%d %H:%M:%S.%f%z").astimezone(UTC)
     return None
 
 
@@ -178,13 +160,6 @@ def _day(year: int, month: int, day: int) -> date | None:
     with suppress(ValueError):
         return date(year, month, day)
     return None
-
-
-def _sorted_out(first: int, second: int, year: int) -> date | None:
-    """Return a day and a month in either order, if the numbers tell which is which."""
-    if first > 12 or first == second:
-        return _day(year, second, first)
-    return _day(year, first, second) if second > 12 else None
 
 
 def _written(value: date | None) -> str | None:

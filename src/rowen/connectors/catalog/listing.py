@@ -12,18 +12,6 @@ from typing import Any, NamedTuple, Protocol
 from rowen.model.hashes import Hash
 from rowen.model.items import Failed, Fetched, Gone, Unchanged
 
-__all__ = [
-    "FAR_FUTURE",
-    "FAR_PAST",
-    "IdentifierListing",
-    "IdentifierPage",
-    "Listing",
-    "ListingPage",
-    "Row",
-    "Tokens",
-    "UnparsedRecord",
-]
-
 FAR_PAST = datetime(1900, 1, 1, tzinfo=UTC)
 FAR_FUTURE = datetime(9000, 1, 1, tzinfo=UTC)
 
@@ -47,8 +35,8 @@ class Row(NamedTuple):
     identifier and both are items. It is `absent` if it failed because the source, asked for this record alone, does not
     have it. A row that was not `received` may stand for any record of the source.
 
-    `handle` identifies the record in `Listing.record` where the URL of its item does not. `place` is the argument of
-    `Listing.retry` for a row that is not named, in plain JSON; None if only a walk can read the record.
+    `handle` identifies the record in `Listing.read_record` where the URL of its item does not. `place` is the argument
+    of `Listing.retry` for a row that is not named, in plain JSON; None if only a walk can read the record.
     """
 
     seen: Fetched | Unchanged | Gone | Failed | UnparsedRecord
@@ -123,7 +111,7 @@ class IdentifierListing(Protocol):
     An identifier proves that a record exists, not that it is unchanged.
     """
 
-    def identifier_pages(self) -> AsyncGenerator[IdentifierPage]:
+    def read_identifiers(self) -> AsyncGenerator[IdentifierPage]:
         """Yield all identifiers, page by page."""
         ...
 
@@ -150,7 +138,7 @@ class Listing(Protocol):
     not_modified: bool = False
     identifiers: IdentifierListing | None = None
 
-    def pages(
+    def read_pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
         """Yield the pages from a place on, the first one by default; all records, or those modified since a date."""
@@ -158,9 +146,9 @@ class Listing(Protocol):
 
     async def count(self, since: datetime | None = None) -> int | None:
         """Return how many records exist, or were modified since, by one cheap request; None if impossible."""
-        ...
+        return None
 
-    async def record(self, url: str, handle: str | None = None) -> Row | None:
+    async def read_record(self, url: str, handle: str | None = None) -> Row | None:
         """Return the record of one item as the listing would, by one request; None if only the listing has it.
 
         A record that the source does not return is a `Failed` row, unless the source states that it was deleted.

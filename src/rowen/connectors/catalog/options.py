@@ -10,22 +10,12 @@ from rowen.errors import BadUrlError
 from rowen.model.url import quoted
 from rowen.net.target import parse
 
-__all__ = [
-    "CatalogOptions",
-    "DocumentOptions",
-    "filled",
-    "page_at_europa",
-    "page_of_dataflow",
-    "page_of_geonetwork",
-    "web_url",
-]
-
 _PLACEHOLDERS = ("id", "name")
 _SAFE = ":@~"  # what identifiers are made of, and what means nothing in a path or a query
 _WEB = re.compile(r"https?://[^/\s{}]+", re.IGNORECASE)
 _EUROPA = re.compile(r"https?://data\.europa\.eu/88u/dataset/([^/?#]+)", re.IGNORECASE)
 _GEONETWORK = re.compile(r"(https?://[^?#]*/srv)/(?:[a-z]{3}/)?csw\b[^?#]*", re.IGNORECASE)
-# Those of SDMX tell no pages; these services have one for each dataflow.
+# SDMX names no pages; these services have one for each dataflow.
 _DATAFLOWS = {
     "ec.europa.eu": "https://ec.europa.eu/eurostat/databrowser/view/{name}/default/table",
     "data-api.ecb.europa.eu": "https://data.ecb.europa.eu/data/datasets/{name}",
@@ -53,7 +43,7 @@ def filled(template: str, *, identifier: str, name: str) -> str:
 
 
 def page_at_europa(iri: str) -> str:
-    """Return where data.europa.eu shows a dataset of its own."""
+    """Return the page of a dataset of data.europa.eu."""
     match = _EUROPA.fullmatch(iri)
     return f"https://data.europa.eu/data/datasets/{match[1]}" if match else ""
 
@@ -65,7 +55,7 @@ def page_of_geonetwork(service: str, identifier: str) -> str:
 
 
 def page_of_dataflow(service: str, name: str) -> str:
-    """Return where a statistical office shows a dataflow."""
+    """Return the page of a dataflow at a statistical office."""
     try:
         known = _DATAFLOWS.get(urlsplit(service).hostname or "")
     except ValueError:
@@ -107,7 +97,7 @@ class DocumentOptions(PlainOptions):
         return {"language": self.language, "records": self.record_version, **made}
 
     def listing(self) -> dict[str, Any]:
-        """Return an unchanged document need not be read again, unless it is shown or would be read otherwise."""
+        """Return the options that decide whether an unchanged document must be read again."""
         return {"headers": self.headers, "language": self.language, "landing_page": self.landing_page}
 
     def as_catalog(self) -> "CatalogOptions":
@@ -137,7 +127,7 @@ class CatalogOptions(DocumentOptions):
         return self.model_dump(mode="json", exclude=asking)
 
     def as_catalog(self) -> "CatalogOptions":
-        """These very options."""
+        """Return these options."""
         return self
 
 

@@ -1,15 +1,16 @@
 """Requests to a portal: with smaller pages where it is slow, prefetched pages where their addresses are known.
 
-Pages are prefetched as many at a time as the host may be asked for. They are taken in order and processed one after the
+As many pages are prefetched at a time as the host allows. They are taken in order and processed one after the
 other, so a walk sees the same as it would page by page.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from rowen.concurrency import end
 from rowen.connectors.catalog.listing import Tokens
@@ -30,19 +31,6 @@ from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.response import Response, Stream
 from rowen.net.target import redact
-
-__all__ = [
-    "FIRST_LIMIT_S",
-    "LEAST_ROWS",
-    "MOST_UNREAD",
-    "NOT_THERE",
-    "PageRequest",
-    "PageSize",
-    "PortalClient",
-    "SourceBusyError",
-    "SourceRefusedError",
-    "TooMuchError",
-]
 
 LEAST_ROWS = 10
 """A portal that fails with so few rows fails because of one of them, or always: a cheap request decides."""
@@ -128,38 +116,41 @@ class PageRequest(NamedTuple):
 class Ahead:
     """The prefetched pages of one walk.
 
-    It gives up for the rest of the walk if an answer is not a good one, or was requested in vain: a portal
-    that cannot bear it, or whose pages are not where they were expected, is asked page by page, and at most once for
-    nothing.
+    Prefetching ends for the rest of the walk if an answer is an error, or was not needed: an overloaded portal, or one
+    whose pages are not at the expected places, is read page by page.
     """
 
     def __init__(
-        self, ask: Callable[[PageRequest], Awaitable[Response]], *, is_good: Callable[[Response], bool], most: int
+        self,
+        ask: Callable[[PageRequest], Coroutine[Any, Any, Response]],
+        *,
+        is_good: Callable[[Response], bool],
+        most: int,
     ) -> None:
         self._ask = ask
         self._is_good = is_good
-        self._coming: dict[PageRequest, asyncio.Task[Response]] = {}
-        self._left: list[asyncio.Task[Response]] = []
+        self._pending: dict[PageRequest, asyncio.Task[Response]] = {}
+        self._cancelled: list[asyncio.Task[Response]] = []
         self.most = most
 
     def want(self, pages: Sequence[PageRequest]) -> None:
         """Request the next pages; the first one is needed next."""
-        if not self.most or (self._coming and [*pages[:1]] != [next(iter(self._coming))]):
-            return self._give_up()
+        if not self.most or (self._pending and [*pages[:1]] != [next(iter(self._pending))]):
+            self._give_up()
+            return
         for page in pages[: self.most]:
-            if page not in self._coming:
-                self._coming[page] = asyncio.create_task(self._answer(page))
-        return None
+            if page not in self._pending:
+                self._pending[page] = asyncio.create_task(self._ask(page))
 
     async def take(self, page: PageRequest) -> Response | None:
         """Return the answer of a prefetched page; None if it must be requested now."""
-        coming = self._coming.pop(page, None)
-        if coming is None:
-            if self._coming:
+        task = self._pending.pop(page, None)
+        if task is None:
+            if self._pending:
                 self._give_up()
             return None
         try:
-            response = await coming
+            response = await task
         except FetchError:
             response = None
         if response is None or not self._is_good(response):
@@ -170,17 +161,14 @@ class Ahead:
     async def close(self) -> None:
         """Cancel all pending requests."""
         self._give_up()
-        await end(self._left)
-
-    async def _answer(self, page: PageRequest) -> Response:
-        return await self._ask(page)
+        await end(self._cancelled)
 
     def _give_up(self) -> None:
         self.most = 0
-        for coming in self._coming.values():
-            coming.cancel()
-        self._left += self._coming.values()
-        self._coming.clear()
+        for task in self._pending.values():
+            task.cancel()
+        self._cancelled += self._pending.values()
+        self._pending.clear()
 
 
 MOST_UNREAD = 3
@@ -208,6 +196,9 @@ class TooMuchError(SourceError):
     """The source could not answer for so many records, or not in time."""
 
 
+UNRECEIVED = (UnreadableError, BodyTooLargeError, TooMuchError)
+"""Errors that a single record may cause."""
+
 NOT_THERE = (SourceBusyError, CircuitOpenError, ConnectError, TlsError)
 """Errors that no record causes: the source cannot be reached, or is too busy."""
 
@@ -215,10 +206,9 @@ NOT_THERE = (SourceBusyError, CircuitOpenError, ConnectError, TlsError)
 class PortalClient:
     """The client of one catalog. Credentials are sent to the origin of `url` only.
 
-    Answers of an `explained` status are given as they are: protocols that say in words what is wrong do so in these.
-    `key_option` is the option that a user would name a key in. A catalog may be silent for `idle_s` seconds, by default
-    as long as a question may take: many say nothing while they compute. `unread` counts the single records, one after
-    the other, that could not be received.
+    Answers of an `explained` status are returned: some protocols report errors in their bodies. `key_option` is the
+    option that names a key. A catalog may send nothing for `idle_s` seconds, by default as long as a request may take:
+    many are silent while they compute. `unread` counts the single records in a row that could not be received.
     """
 
     def __init__(
@@ -246,43 +236,91 @@ class PortalClient:
         self._ahead: Ahead | None = None
         self._credentials = Credentials.of(url, {**options.headers, **(secrets or {})})
 
-    async def get(
+    async def request(
         self,
         url: str,
         *,
         accept: str = "application/json",
+        body: bytes | None = None,
+        media_type: str | None = None,
+        tokens: Tokens | None = None,
         could_be_less: bool = False,
         once: bool = False,
-        tokens: Tokens | None = None,
-        limit_s: float | None = None,
     ) -> Response:
-        """Return the answer of a URL, if it is a good one; with tokens, also one that says that nothing changed.
+        """Return the answer of a URL, if it is no error; with tokens, also one that nothing changed.
 
-        What `could_be_less` is not asked a second time if the catalog is too slow for it: that is a `TooMuchError`.
-        What is asked `once` is not asked again whatever becomes of it, and is given no more time than a page at first.
+        A body is posted. A request that `could_be_less` is not retried if the catalog is too slow for it, but raises
+        `TooMuchError`. A request `once` is never retried, and has the time limit of a first page.
         """
-        return await self._ask(
-            "GET", url, accept, could_be_less=could_be_less, once=once, tokens=tokens, limit_s=limit_s
+        limit_s = min(self.size.limit_s, FIRST_LIMIT_S) if once else self.size.limit_s
+        idle_s = limit_s if once else None
+        send = partial(
+            self._send, url, accept, body=body, media_type=media_type, tokens=tokens, limit_s=limit_s, idle_s=idle_s
+        )
+        response = await self._ahead.take(PageRequest(url, body)) if self._ahead and could_be_less else None
+        if response is None and (once or (could_be_less and not self._is_patient)):
+            # It is not retried if it is too much for the source, or if it is requested once.
+            try:
+                response = await send(tries=1)
+            except FetchTimeoutError as problem:
+                raise TooMuchError(str(problem), hint=problem.hint) from problem
+            except FetchError as problem:
+                if once or not problem.retryable:
+                    raise
+            if response and not (once or self._is_answer(response) or response.status in _OVERTAXED):
+                response = None
+        response = response or await send(tries=None)
+        self._took_s = response.elapsed_s
+        if self._is_answer(response):
+            return response
+        if response.status in _REFUSED:
+            raise SourceRefusedError(
+                f"{self._url} refused the request (status {response.status}).",
+                hint=f"If it wants a key, say where that is in the option {self._key_option}: env:NAME or file:/path.",
+            )
+        kind: type[SourceError] = SourceGoneError if response.status in (404, 410) else SourceError
+        if response.status in _OVERTAXED:
+            kind = TooMuchError
+        elif response.status in _BUSY:
+            kind = SourceBusyError
+        raise kind(f"{redact(url)} answered with status {response.status}.")
+
+    async def _send(
+        self,
+        url: str,
+        accept: str,
+        *,
+        limit_s: float,
+        tries: int | None,
+        idle_s: float | None = None,
+        body: bytes | None = None,
+        media_type: str | None = None,
+        tokens: Tokens | None = None,
+    ) -> Response:
+        return await self._client.request(
+            "GET" if body is None else "POST",
+            url,
+            body=body,
+            accept=accept,
+            etag=tokens.etag if tokens else None,
+            last_modified=tokens.last_modified if tokens else None,
+            headers={"Content-Type": media_type} if media_type and body is not None else None,
+            credentials=self._credentials,
+            limit_s=limit_s,
+            idle_s=idle_s or self.idle_s or limit_s,
+            tries=tries,
         )
 
-    async def post(
-        self, url: str, body: bytes, *, media_type: str, accept: str, could_be_less: bool = False, once: bool = False
-    ) -> Response:
-        """Send a request with a body, and return the answer if it is a good one."""
-        return await self._ask(
-            "POST", url, accept, could_be_less=could_be_less, once=once, body=body, media_type=media_type
-        )
+    def _is_answer(self, response: Response) -> bool:
+        return response.ok or response.not_modified or response.status in self._explained
 
     @asynccontextmanager
     async def ahead(self, *, accept: str = "application/json", media_type: str | None = None) -> AsyncIterator[Ahead]:
-        """Prefetch the pages of a walk, as many as the host may be asked for at a time."""
+        """Prefetch the pages of a walk, as many at a time as the host allows."""
 
         async def ask(page: PageRequest) -> Response:
-            method = "GET" if page.body is None else "POST"
-            said = None if page.body is None else media_type
-            return await self._request(
-                method, page.url, accept, body=page.body, media_type=said, limit_s=self.size.limit_s, tries=1
-            )
+            limit_s = self.size.limit_s
+            return await self._send(page.url, accept, body=page.body, media_type=media_type, limit_s=limit_s, tries=1)
 
         most = self._client.settings.host_concurrency
         ahead = self._ahead = Ahead(ask, is_good=self._is_answer, most=most if most > 1 else 0)
@@ -306,11 +344,7 @@ class PortalClient:
         )
 
     async def page(
-        self,
-        ask: Callable[[int], Awaitable[T]],
-        *,
-        most: int | None = None,
-        alive: Question | None = None,
+        self, ask: Callable[[int], Awaitable[T]], *, most: int | None = None, alive: Question | None = None
     ) -> T:
         """Return the answer for a page, of a smaller size as long as the catalog fails.
 
@@ -354,7 +388,10 @@ class PortalClient:
             size.shrink(least=1 if is_few else LEAST_ROWS)
         # With the longer limit: a slow catalog needs it for any question.
         if alive is not None:
-            await _be_there(alive)
+            try:
+                await alive()
+            except (*UNRECEIVED, FetchTimeoutError) as error:
+                raise SourceError(str(error), hint=error.hint) from error
         if is_over:
             if size.rows == 1:
                 self._blame_record()
@@ -371,108 +408,3 @@ class PortalClient:
     def clock(self, response: Response) -> datetime:
         """Return the source's time from its answer, else our own."""
         return http_date(response.headers.get("Date")) or self._now()
-
-    async def _ask(
-        self,
-        method: str,
-        url: str,
-        accept: str,
-        *,
-        could_be_less: bool,
-        once: bool = False,
-        body: bytes | None = None,
-        media_type: str | None = None,
-        tokens: Tokens | None = None,
-        limit_s: float | None = None,
-    ) -> Response:
-        limit_s = min(self.size.limit_s, FIRST_LIMIT_S) if once else limit_s or self.size.limit_s
-
-        async def attempt(tries: int | None) -> Response:
-            return await self._request(
-                method,
-                url,
-                accept,
-                body=body,
-                tokens=tokens,
-                media_type=media_type,
-                limit_s=limit_s,
-                idle_s=limit_s if once else None,
-                tries=tries,
-            )
-
-        is_one_try = once or (could_be_less and not self._is_patient)
-        response = await self._ahead.take(PageRequest(url, body)) if self._ahead and could_be_less else None
-        if response is None:
-            response = await (self._quickly(attempt, once=once) if is_one_try else attempt(None))
-        self._took_s = response.elapsed_s
-        return self._checked(response, url)
-
-    async def _request(
-        self,
-        method: str,
-        url: str,
-        accept: str,
-        *,
-        limit_s: float,
-        tries: int | None,
-        idle_s: float | None = None,
-        body: bytes | None = None,
-        media_type: str | None = None,
-        tokens: Tokens | None = None,
-    ) -> Response:
-        return await self._client.request(
-            method,
-            url,
-            body=body,
-            accept=accept,
-            etag=tokens.etag if tokens else None,
-            last_modified=tokens.last_modified if tokens else None,
-            headers={"Content-Type": media_type} if media_type else None,
-            credentials=self._credentials,
-            limit_s=limit_s,
-            idle_s=idle_s or self.idle_s or limit_s,
-            tries=tries,
-        )
-
-    async def _quickly(self, attempt: Callable[[int | None], Awaitable[Response]], *, once: bool) -> Response:
-        """Return the answer of a request that is not retried if it is too much for the source, or not at all."""
-        try:
-            response = await attempt(1)
-        except FetchTimeoutError as problem:
-            raise TooMuchError(str(problem), hint=problem.hint) from problem
-        except FetchError as problem:
-            if once or not problem.retryable:
-                raise
-            return await attempt(None)
-        if once or self._is_answer(response) or response.status in _OVERTAXED:
-            return response
-        return await attempt(None)
-
-    def _is_answer(self, response: Response) -> bool:
-        return response.ok or response.not_modified or response.status in self._explained
-
-    def _checked(self, response: Response, url: str) -> Response:
-        if self._is_answer(response):
-            return response
-        if response.status in _REFUSED:
-            raise SourceRefusedError(
-                f"{self._url} refused the request (status {response.status}).",
-                hint=f"If it wants a key, say where that is in the option {self._key_option}: env:NAME or file:/path.",
-            )
-        raise _kind_of(response.status)(f"{redact(url)} answered with status {response.status}.")
-
-
-def _kind_of(status: int) -> type[SourceError]:
-    if status in _OVERTAXED:
-        return TooMuchError
-    if status in _BUSY:
-        return SourceBusyError
-    return SourceGoneError if status in (404, 410) else SourceError
-
-
-async def _be_there(alive: Question) -> None:
-    """Raise a problem of the source if the cheap request `alive` fails as well."""
-    try:
-        await alive()
-    except (TooMuchError, UnreadableError, BodyTooLargeError, FetchTimeoutError) as problem:
-        raise SourceError(str(problem), hint=problem.hint) from problem

@@ -9,33 +9,16 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from rowen.connectors.base import Known, StoredState, unread_url
+from rowen.connectors.base import Known, unread_url
 from rowen.connectors.catalog.dataset import Dataset
 from rowen.connectors.catalog.listing import Row, UnparsedRecord
+from rowen.connectors.catalog.options import DocumentOptions
 from rowen.errors import SourceError
 from rowen.formats.json import payload_of
 from rowen.model.hashes import Hash, body_hash, unmarked
 from rowen.model.items import Failed, Fetched, Unchanged, Validators
 from rowen.model.text import attempt
 from rowen.model.url import address, key
-
-__all__ = [
-    "MARK_BYTES",
-    "HashSet",
-    "UrlSet",
-    "listed",
-    "mark_of_bytes",
-    "objects",
-    "one_by_one",
-    "parsed",
-    "row_of",
-    "settled",
-    "unidentified",
-    "unparsed",
-    "unparsed_json",
-    "unreceived",
-    "without",
-]
 
 Json = Mapping[str, Any]
 T = TypeVar("T")
@@ -60,24 +43,24 @@ async def one_by_one(make: Callable[[T], Row], records: Iterable[T]) -> list[Row
 
 async def settled(rows: Sequence[Row], known: Known) -> list[Row]:
     """Return the rows of a page, each parsed unless it is unchanged; look up all stored hashes of a page at once."""
-    unparsed = [row.url for row in rows if isinstance(row.seen, UnparsedRecord)]
-    if not unparsed:
+    urls = [row.url for row in rows if isinstance(row.seen, UnparsedRecord)]
+    if not urls:
         return list(rows)
-    stored = await known.look_up(unparsed) if known.count else {}
-    return await one_by_one(lambda row: _settled(row, stored), rows)
+    stored = await known.look_up(urls) if known.count else {}
 
+    def settle(row: Row) -> Row:
+        seen = row.seen
+        while isinstance(seen, UnparsedRecord):
+            before = stored.get(seen.url)
+            body = before.body_hash or b"" if before else b""
+            # A mark is compared with what stands behind the hash, a hash with the hash.
+            is_mark = len(seen.digest) == MARK_BYTES
+            if seen.digest == body.removeprefix(unmarked(body)) if is_mark else unmarked(seen.digest) == unmarked(body):
+                return row._replace(seen=Unchanged(seen.url, by_body=True))
+            seen = seen.read()
+        return row._replace(seen=seen)
 
-def _settled(row: Row, stored: Mapping[str, StoredState]) -> Row:
-    seen = row.seen
-    while isinstance(seen, UnparsedRecord):
-        before = stored.get(seen.url)
-        body = before.body_hash or b"" if before else b""
-        # A mark is compared with what stands behind the hash, a hash with the hash.
-        is_mark = len(seen.digest) == MARK_BYTES
-        if seen.digest == body.removeprefix(unmarked(body)) if is_mark else unmarked(seen.digest) == unmarked(body):
-            return row._replace(seen=Unchanged(seen.url, by_body=True))
-        seen = seen.read()
-    return row._replace(seen=seen)
+    return await one_by_one(settle, rows)
 
 
 def mark_of_bytes(record: bytes) -> Hash:
@@ -92,9 +75,8 @@ def row_of(
     site: str,
     url: str | None,
     steady: Callable[[Json], Json],
+    options: DocumentOptions,
     modified: datetime | None = None,
-    language: str | None = None,
-    landing_page: str | None = None,
 ) -> Row:
     """Return the row of a JSON record. `url` is that of its item; None if the record has no identifier.
 
@@ -104,8 +86,7 @@ def row_of(
         return unidentified(site, "The record is no object.", payload_of(record))
     if url is None:
         return unidentified(site, "The record has no identifier.", payload_of(record), modified)
-    how: dict[str, Any] = {"language": language, "landing_page": landing_page}
-    return Row(unparsed_json(record, read, url=url, steady=steady, **how), modified)
+    return Row(unparsed_json(record, read, url=url, steady=steady, options=options), modified)
 
 
 def unparsed_json(
@@ -114,9 +95,8 @@ def unparsed_json(
     *,
     url: str,
     steady: Callable[[Json], Json],
+    options: DocumentOptions,
     beside: str = "",
-    language: str | None = None,
-    landing_page: str | None = None,
     what: str = "record",
     mark: Hash = b"",
 ) -> UnparsedRecord | Fetched | Failed:
@@ -124,17 +104,16 @@ def unparsed_json(
 
     `beside` is what else the dataset depends on, as the base address of its links. `mark` is the mark of its bytes.
     """
-    said = record
+    content = record
 
     def digest() -> Hash:
-        nonlocal said
+        nonlocal content
         steadied = steady(record)
-        written = msgspec.json.encode(steadied, order="deterministic")
-        said = steadied
-        return body_hash(written + beside.encode("utf-8", "surrogatepass")) + mark
+        encoded = msgspec.json.encode(steadied, order="deterministic")
+        content = steadied
+        return body_hash(encoded + beside.encode("utf-8", "surrogatepass")) + mark
 
-    how: dict[str, Any] = {"language": language, "landing_page": landing_page, "what": what}
-    return unparsed(url, digest, lambda: read(said), payload=lambda: payload_of(record), **how)
+    return unparsed(url, digest, lambda: read(content), payload=lambda: payload_of(record), options=options, what=what)
 
 
 def unparsed(
@@ -143,15 +122,13 @@ def unparsed(
     read: Callable[[], Dataset],
     *,
     payload: Callable[[], bytes | None],
-    language: str | None,
-    landing_page: str | None,
+    options: DocumentOptions,
     what: str = "record",
 ) -> UnparsedRecord | Fetched | Failed:
     """Return a record that is mapped to a dataset only if its digest changed; at once if it cannot be hashed."""
 
     def parse(hashed: Hash | None) -> Fetched | Failed:
-        how: dict[str, Any] = {"language": language, "landing_page": landing_page, "what": what}
-        return parsed(url, read, digest=hashed, payload=payload, **how)
+        return parsed(url, read, Validators(body_hash=hashed), payload=payload, options=options, what=what)
 
     def hashed() -> UnparsedRecord:
         made = digest()
@@ -163,11 +140,10 @@ def unparsed(
 def parsed(
     url: str,
     read: Callable[[], Dataset],
+    validators: Validators,
     *,
-    digest: Hash | None,
     payload: Callable[[], bytes | None],
-    language: str | None,
-    landing_page: str | None,
+    options: DocumentOptions,
     what: str = "record",
 ) -> Fetched | Failed:
     """Map a record to a dataset and its document; a broken record is a failure that keeps its payload.
@@ -176,7 +152,7 @@ def parsed(
     """
 
     def document() -> Fetched:
-        validators = Validators(body_hash=digest)
+        language, landing_page = options.language, options.landing_page
         return Fetched(read().document(validators=validators, language=language, landing_page=landing_page))
 
     return attempt(document, lambda why: Failed(url, f"The {what} cannot be read: {why}.", payload=payload()))
@@ -201,7 +177,7 @@ def listed(value: Any) -> list[Any]:
 
 def objects(value: Any) -> list[Json]:
     """Return the objects of a value that should be a list of objects."""
-    return [one for one in listed(value) if isinstance(one, Mapping)]
+    return [member for member in listed(value) if isinstance(member, Mapping)]
 
 
 def without(record: Json, names: frozenset[str]) -> dict[str, Any]:
@@ -224,23 +200,25 @@ class HashSet:
     """A set of texts by their hashes, in a table that is never more than two thirds full."""
 
     def __init__(self) -> None:
-        self._table = _empty(_FIRST_SIZE)
+        self._table = array("Q", bytes(8 * _FIRST_SIZE))
         self._count = 0
 
     def add(self, text: str) -> bool:
-        """Return whether the text is new here."""
-        mark = _mark(text)
+        """Add a text; return whether it is new."""
+        mark = hash(text) & _ALL_BITS or 1
         place = self._place(mark)
         if self._table[place]:
             return False
         self._table[place] = mark
         self._count += 1
         if 3 * self._count > 2 * len(self._table):
-            self._grow()
+            marks, self._table = self._table, array("Q", bytes(16 * len(self._table)))
+            for old in filter(None, marks):
+                self._table[self._place(old)] = old
         return True
 
     def __contains__(self, text: str) -> bool:
-        return self._table[self._place(_mark(text))] != 0
+        return self._table[self._place(hash(text) & _ALL_BITS or 1)] != 0
 
     def __len__(self) -> int:
         return self._count
@@ -253,33 +231,13 @@ class HashSet:
             place = (place + 1) & mask
         return place
 
-    def _grow(self) -> None:
-        marks, self._table = self._table, _empty(2 * len(self._table))
-        for mark in marks:
-            if mark:
-                self._table[self._place(mark)] = mark
 
-
-def _mark(text: str) -> int:
-    return hash(text) & _ALL_BITS or 1
-
-
-def _empty(size: int) -> "array[int]":
-    return array("Q", bytes(8 * size))
-
-
-class UrlSet:
+class UrlSet(HashSet):
     """A set of items by their URLs, in any spelling."""
 
-    def __init__(self) -> None:
-        self._marks = HashSet()
-
     def add(self, url: str) -> bool:
-        """Return whether the item is new here."""
-        return self._marks.add(key(url).hex())
+        """Add an item; return whether it is new."""
+        return super().add(key(url).hex())
 
     def __contains__(self, url: str) -> bool:
-        return key(url).hex() in self._marks
-
-    def __len__(self) -> int:
-        return len(self._marks)
+        return super().__contains__(key(url).hex())

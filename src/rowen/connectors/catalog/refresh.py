@@ -15,7 +15,6 @@ the next run needs is `cursor`.
 
 import logging
 from collections.abc import AsyncGenerator, Callable
-from collections.abc import Set as AbstractSet
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -24,9 +23,8 @@ from typing import Any
 from rowen.connectors.base import Known, is_unread
 from rowen.connectors.catalog import changes, completeness
 from rowen.connectors.catalog.completeness import IdentifierCheck
-from rowen.connectors.catalog.cursor import CatalogCursor
 from rowen.connectors.catalog.dates import moment
-from rowen.connectors.catalog.listing import Listing, Row
+from rowen.connectors.catalog.listing import IdentifierListing, Listing
 from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.portal_client import TooMuchError
 from rowen.connectors.catalog.retries import Retries, ask_for_missing, is_walk_wanted
@@ -48,9 +46,10 @@ from rowen.model.items import (
 from rowen.model.text import UNREADABLE
 from rowen.model.url import key
 
-__all__ = ["Refresh"]
+_REFUSED = "The catalog cannot be queried by date: {}"
 
-_REFUSED = "The catalog cannot be asked for what was modified: {}"
+Part = AsyncGenerator["Observation | Part"]
+"""Observations; a part that it yields is read in its place."""
 
 log = logging.getLogger(__name__)
 
@@ -68,24 +67,34 @@ class Refresh:
         modified = moment(run.cursor.modified)
         # Only a whole walk shows records that cannot be requested alone, and edits without a new date.
         is_due = run.cursor.is_due(run.now(), run.options.reconcile_days)
+        parts: list[Part]
         if run.cursor.place is not None:
-            parts = self._resume()
+            parts = [self._resume()]
         elif modified is None or not run.listing.dated or is_due or is_walk_wanted(run):
-            parts = self._whole()
+            parts = [self._walk_whole()]
         elif await changes.may_use_filter(run, modified):
-            parts = self._changes(modified)
+            parts = [self._walk_changes(modified)]
         else:
-            parts = self._without_filter()
-        async with aclosing(parts) as observations:
-            async for observation in observations:
-                namesakes = Namesakes(run.shown.shared, run.shown.dropped)
-                if isinstance(observation, Complete | Incomplete) and namesakes:
-                    yield namesakes
-                yield observation
+            parts = [self._walk_without_filter()]
+        try:
+            while parts:
+                step = await anext(parts[-1], None)
+                if step is None:
+                    parts.pop()
+                elif isinstance(step, AsyncGenerator):
+                    parts.append(step)
+                else:
+                    namesakes = Namesakes(run.shown.shared, run.shown.dropped)
+                    if isinstance(step, Complete | Incomplete) and namesakes:
+                        yield namesakes
+                    yield step
+        finally:
+            for part in reversed(parts):
+                await part.aclose()
 
     # Whole walks
 
-    async def _whole(self) -> AsyncGenerator[Observation]:
+    async def _walk_whole(self) -> Part:
         """Read all records, from the first one on."""
         run = self._run
         run.begin_anew()
@@ -98,20 +107,30 @@ class Refresh:
                 leaving += sum(item.is_leaving for item in batch)
             is_settled = cursor.items == known.count - leaving
         walk = Walk.begin(run, tokens=cursor.tokens if is_settled else None)
-        async for observation in self._read(walk):
-            yield observation
-        conclusion = self._unchanged() if run.listing.not_modified else self._conclude(walk, resumed=False)
-        async for observation in conclusion:
-            yield observation
+        yield self._read(walk)
+        if not run.listing.not_modified:
+            yield self._conclude(walk, resumed=False)
+            return
+        # The document is the stored one: all items are unchanged, and the same records fail.
+        failed = [Failed(*failure) for failure in cursor.failed or ()]
+        keys = {key(failure.url) for failure in failed}
+        for failure in failed:
+            yield failure
+        leaving = 0
+        async for batch in known.everything():
+            for item in batch:
+                leaving += item.is_leaving
+                if not item.is_leaving and (not keys or key(item.url) not in keys):
+                    yield Unchanged(item.url)
+        yield Complete(expected=known.count - leaving)
 
-    async def _without_filter(self) -> AsyncGenerator[Observation]:
+    async def _walk_without_filter(self) -> Part:
         """Walk the catalog whole, because changes cannot be requested."""
         error = self._run.cursor.refused
         yield FellBack(_REFUSED.format(error) if error else changes.IGNORED)
-        async for observation in self._whole():
-            yield observation
+        yield self._walk_whole()
 
-    async def _resume(self) -> AsyncGenerator[Observation]:
+    async def _resume(self) -> Part:
         """Read the rest of an interrupted walk, then the part before, which may have changed since."""
         run, place = self._run, self._run.cursor.place
         rest = Walk.begin(run, place=place)
@@ -129,60 +148,40 @@ class Refresh:
                 yield Checkpoint(replace(run.cursor, stumbled=True).to_json())
                 raise
             log.warning("could not resume an interrupted walk, which begins anew: %r", problem)
-            async for observation in self._whole():
-                yield observation
+            yield self._walk_whole()
             return
         if run.endless:
             yield Incomplete(run.endless)
             return
         before = Walk.begin(run)
-        async for observation in self._read(before, until=place):
-            yield observation
+        yield self._read(before, until=place)
         if before.place is not None:
             # It ended where the other part began. A walk to the end of the listing has shown all of it.
             before.join(rest)
         if run.clock is not None and run.listing.dated and run.cursor.filters is not False:
             # In a listing by date, an edit during this run moves a record from one part into the other.
             moved = Walk.begin(run, since=run.clock - timedelta(hours=run.options.overlap_h))
-            async for observation in self._read_changes(moved, counting=False):
-                yield observation
+            yield self._read_changes(moved, counting=False)
             if moved.unfiltered or moved.disobeyed:
                 changes.distrust_filter(run, moved.unfiltered)
         before.doubt = before.doubt or run.endless
-        async for observation in self._conclude(before, resumed=True):
-            yield observation
+        yield self._conclude(before, resumed=True)
 
-    async def _unchanged(self) -> AsyncGenerator[Observation]:
-        """Report all items as unchanged, and the same records as failed: the document is the stored one."""
-        run = self._run
-        failed = [Failed(*one) for one in run.cursor.failed or ()]
-        keys = {key(one.url) for one in failed}
-        for one in failed:
-            yield one
-        leaving = 0
-        async for batch in run.known.everything():
-            for item in batch:
-                leaving += item.is_leaving
-                if not item.is_leaving and (not keys or key(item.url) not in keys):
-                    yield Unchanged(item.url)
-        yield Complete(expected=run.known.count - leaving)
-
-    async def _conclude(self, walk: Walk, *, resumed: bool) -> AsyncGenerator[Observation]:
+    async def _conclude(self, walk: Walk, *, resumed: bool) -> Part:
         """Report what a whole walk proved."""
         run = self._run
         short = await completeness.shortfall_of(run, walk)
         if completeness.is_second_look_wanted(run, walk, short):
             before = len(run.seen)
             again = walk if run.listing.identifiers is not None else Walk.begin(run)
-            async for observation in self._look_again(again):
-                yield observation
+            yield self._read_missed(again)
             short = await completeness.shortfall_of(run, again)
             if again is not walk:
-                # It proves something if it is whole by itself, or shows the same records as the first look.
+                # It is a proof if it is whole, or shows the same records as the first walk.
                 is_whole = again.declared is None or again.distinct >= again.declared
                 if not is_whole and not before == again.distinct == len(run.seen):
-                    looks = f"two walks show {before} and {again.distinct}, not all the same"
-                    again.doubt = again.doubt or f"The catalog declares {again.declared} records, but {looks}."
+                    counts = f"two walks show {before} and {again.distinct}, not all the same"
+                    again.doubt = again.doubt or f"The catalog declares {again.declared} records, but {counts}."
             walk = again
         if why := completeness.doubt(run, walk, short):
             if resumed and walk.restarted:
@@ -198,76 +197,66 @@ class Refresh:
         unreceived = run.shown.unreceived
         if unreceived and unreceived.keys() <= run.quarantined:
             # They may fail for ever; deletions do not wait for them.
-            async for observation in ask_for_missing(run):
-                yield observation
-        if why := await completeness.unreceived(run):
-            # Another walk would prove no more: the next runs read what changes, and request these records again.
-            for gone in self._places_left({one.url for one in run.known.failed if is_unread(one.url)}):
-                yield gone
-            await changes.probe_filter(run, walk.declared)
-            cursor = run.settled(walk.declared, kept=run.shown.kept + await completeness.lacking(run), proved=True)
-            yield Checkpoint((await changes.add_overlap(run, cursor)).to_json())
-            yield Incomplete(why, some_failed=True)
-            return
-        if why := await completeness.mistakable(run):
+            yield ask_for_missing(run)
+        why = await completeness.unreceived(run)
+        if not why and (why_unidentified := await completeness.mistakable(run)):
             # The next run is another walk, will meet the same ones, and is believed.
             known = run.shown.unidentified.stored()
             yield Checkpoint(replace(run.left(), walked=None, unidentified=known).to_json())
-            yield Incomplete(why, some_failed=True)
+            yield Incomplete(why_unidentified, some_failed=True)
             return
-        for gone in self._places_left():
-            yield gone
+        # The places where this walk met no unidentified record any more.
+        places = run.unread | {failed.url for failed in run.known.failed if why and is_unread(failed.url)}
+        for url in sorted(places):
+            if url not in run.seen:
+                yield Gone(url)
         await changes.probe_filter(run, walk.declared)
-        # More records than are declared: some went during the walk, which only another one can show, or it is always
-        # so.
-        proved = short >= 0 or short == run.cursor.short
-        run.cursor = replace(run.cursor, short=short or None)
-        cursor = run.settled(walk.declared, kept=run.shown.kept, proved=proved)
+        if why:
+            # Another walk would prove no more: the next runs read what changes, and request these records again.
+            kept, proved = run.shown.kept + await completeness.lacking(run), True
+        else:
+            # More records than are declared: some went during the walk, which only another one can show, or it is
+            # always so.
+            kept, proved = run.shown.kept, short >= 0 or short == run.cursor.short
+            run.cursor = replace(run.cursor, short=short or None)
+        cursor = run.settled(walk.declared, kept=kept, proved=proved)
         yield Checkpoint((await changes.add_overlap(run, cursor)).to_json())
-        yield Complete(expected=None if resumed else run.shown.kept + run.shown.lost)
+        if why:
+            yield Incomplete(why, some_failed=True)
+        else:
+            yield Complete(expected=None if resumed else run.shown.kept + run.shown.lost)
 
-    def _places_left(self, before: AbstractSet[str] = frozenset()) -> list[Gone]:
-        """Report positions as gone where this walk met no unidentified record any more."""
-        return [Gone(url) for url in sorted(before | self._run.unread) if url not in self._run.seen]
-
-    async def _look_again(self, walk: Walk) -> AsyncGenerator[Observation]:
+    async def _read_missed(self, walk: Walk) -> Part:
         """Look for records that slipped past a walk: by identifiers where they can be listed, else by another walk."""
         run = self._run
         if run.listing.identifiers is None:
-            async for observation in self._read(walk, resumable=False):
-                yield observation
+            yield self._read(walk, resumable=False)
             return
         check = IdentifierCheck(run, run.listing.identifiers)
-        async with aclosing(check.compare(proves=False)) as observations:
-            async for observation in observations:
-                yield observation
-        async with aclosing(check.read_missing()) as observations:
-            async for observation in observations:
-                yield observation
+        yield check.compare(proves=False)
+        yield check.read_missing()
         walk.shrank = walk.restarted = False
         walk.declared, walk.received, walk.doubt = check.declared, check.received, run.endless or check.doubt()
 
     # Changes
 
-    async def _changes(self, modified: datetime) -> AsyncGenerator[Observation]:
+    async def _walk_changes(self, modified: datetime) -> Part:
         """Read what was modified since the cursor; then the count shows whether anything else is missing."""
         run = self._run
-        asked = await changes.choose_since(run, modified)
-        walk = Walk.begin(run, since=asked.since)
-        async for observation in self._read_changes(walk, counting=True):
-            yield observation
+        start = await changes.choose_since(run, modified)
+        walk = Walk.begin(run, since=start.since)
+        yield self._read_changes(walk, counting=True)
         if run.endless:
             yield Incomplete(run.endless)
-            return
-        if walk.unfiltered:
+        elif walk.unfiltered:
             changes.distrust_filter(run, walk.unfiltered)
-            parts = self._without_filter()
+            yield self._walk_without_filter()
         elif run.replaced:
             log.info("many records are new, but the catalog is no larger: it was walked whole")
-            parts = self._whole()
-        elif walk.disobeyed or not (asked.is_short or await changes.is_filter_applied(run, walk)):
+            yield self._walk_whole()
+        elif walk.disobeyed or not (start.is_short or await changes.is_filter_applied(run, walk)):
             changes.distrust_filter(run)
-            parts = self._without_filter()
+            yield self._walk_without_filter()
         elif (
             walk.doubt
             or walk.repeated
@@ -275,70 +264,54 @@ class Refresh:
             or walk.unreceived > len(run.holes)
         ):
             yield FellBack(walk.doubt or "The list of what was modified is not whole.")
-            parts = self._whole()
+            yield self._walk_whole()
         else:
             changes.trust_filter(run)
             retries = Retries(run)
-            async with aclosing(retries.rows()) as observations:
-                async for observation in observations:
-                    yield observation
+            yield retries.rows()
             if retries.walk_wanted:
                 yield FellBack(retries.walk_wanted)
-            parts = self._whole() if retries.walk_wanted else self._compare_counts(asked)
-        async with aclosing(parts) as observations:
-            async for observation in observations:
-                yield observation
+            yield self._walk_whole() if retries.walk_wanted else self._compare_counts(start)
 
-    async def _compare_counts(self, asked: changes.Since) -> AsyncGenerator[Observation]:
+    async def _compare_counts(self, start: changes.Since) -> Part:
         """Compare the declared count with the expected one; a deletion shows nowhere else."""
         run = self._run
         declared = None if run.listing.tells_deletions else await run.listing.count()
         if declared == 0 and run.known.count:
-            yield Incomplete(f"The catalog declares nothing, although {run.known.count} are held.")
+            yield Incomplete(f"The catalog declares nothing, although {run.known.count} items are stored.")
         elif declared is None and run.cursor.surplus is not None and not run.listing.tells_deletions:
-            # What was deleted since shows in no listing; without a count, only a walk tells.
-            yield FellBack("The catalog no longer tells how many records it has.")
-            async for observation in self._whole():
-                yield observation
+            # Deletions since then show in no listing; without a count, only a walk finds them.
+            yield FellBack("The catalog no longer declares how many records it has.")
+            yield self._walk_whole()
         elif declared is not None and declared != run.expected:
             log.info("the count is not what was expected")
-            parts = self._whole() if run.listing.identifiers is None else self._check_identifiers(asked)
-            async with aclosing(parts) as observations:
-                async for observation in observations:
-                    yield observation
+            listing = run.listing.identifiers
+            yield self._walk_whole() if listing is None else self._check_identifiers(listing, start)
         else:
             # As many are there as should be, and so what failed again is among them.
             for failed in run.failed_again:
                 yield failed
             if declared is not None or run.listing.tells_deletions:
                 yield Proved()
-            if (cursor := (await changes.add_overlap(run, run.moved(), asked)).to_json()) != self._stored:
+            if (cursor := (await changes.add_overlap(run, run.moved(), start)).to_json()) != self._stored:
                 yield Checkpoint(cursor)
 
-    async def _check_identifiers(self, asked: changes.Since) -> AsyncGenerator[Observation]:
+    async def _check_identifiers(self, listing: IdentifierListing, start: changes.Since) -> Part:
         """Report what identifiers prove after the changes were read: what is gone, and that the rest is unchanged."""
         run = self._run
-        if run.listing.identifiers is None:
-            return
-        check = IdentifierCheck(run, run.listing.identifiers)
-        async with aclosing(check.compare(proves=True)) as observations:
-            async for observation in observations:
-                yield observation
+        check = IdentifierCheck(run, listing)
+        yield check.compare(proves=True)
         if run.endless:
             yield Checkpoint(run.left().to_json())
             yield Incomplete(run.endless)
             return
         retries = Retries(run)
-        async for observation in retries.places(all_of_them=True):
-            yield observation
+        yield retries.places(all_of_them=True)
         if why := retries.walk_wanted or await check.needs_walk():
             yield FellBack(why)
-            async for observation in self._whole():
-                yield observation
+            yield self._walk_whole()
             return
-        async with aclosing(check.read_missing()) as observations:
-            async for observation in observations:
-                yield observation
+        yield check.read_missing()
         for failed in check.failed_again():
             yield failed
         if why := check.doubt():
@@ -354,7 +327,7 @@ class Refresh:
             # Identifiers do not show what unidentified records contain.
             unidentified=run.shown.unidentified.stored(run.cursor.unidentified or ()),
         )
-        yield Checkpoint((await changes.add_overlap(run, cursor, asked)).to_json())
+        yield Checkpoint((await changes.add_overlap(run, cursor, start)).to_json())
         yield Complete(expected=check.kept)
 
     # Pages
@@ -362,7 +335,11 @@ class Refresh:
     async def _read(
         self, walk: Walk, *, until: Any = None, resumable: bool = True, counting: bool = False
     ) -> AsyncGenerator[Observation]:
-        """Read the records of a walk, with a checkpoint after each page but the last."""
+        """Read the records of a walk, with a checkpoint after each page but the last.
+
+        `until` is the place where the rest of an interrupted walk began. In the order of identifiers, the part before
+        also ends at a page without new records.
+        """
         run = self._run
         async with aclosing(walk.rows()) as pages:
             async for rows, again in pages:
@@ -381,16 +358,23 @@ class Refresh:
                 run.endless = run.excess(walk.received, walk.declared)
                 if run.endless:
                     walk.doubt = run.endless
-                    # From here the next run would go on for as long again.
+                    # Resumed here, the next run would read as much again.
                     yield Checkpoint(run.left().to_json())
                     return
                 run.clock = run.clock or run.now()
                 run.newest = max(filter(None, (run.newest, walk.newest)), default=None)
-                if resumable and (cursor := self._on_the_way(walk, counting=counting)):
-                    self._stored = cursor.to_json()
-                    yield Checkpoint(self._stored)
-                if until is not None and self._has_reached(until, walk, rows):
-                    return
+                if resumable and walk.place is not None and not walk.disobeyed:
+                    cursor = None if counting else run.interrupted(walk.place)
+                    if counting and run.listing.rising and walk.ascending:
+                        # A list of changes is not resumed, but where the oldest come first the date moves on.
+                        cursor = changes.drop_overlap_count(run.moved())
+                    if cursor is not None:
+                        self._stored = cursor.to_json()
+                        yield Checkpoint(self._stored)
+                if until is not None and walk.declared is not None:
+                    is_end = run.listing.identifiers is not None and walk.received > 0 and not rows
+                    if walk.place == until or is_end:
+                        return
 
     async def _read_changes(self, walk: Walk, *, counting: bool) -> AsyncGenerator[Observation]:
         """Read the records of a list of changes; set `walk.unfiltered` if the filter does not work any more."""
@@ -402,18 +386,3 @@ class Refresh:
         else:
             # Some connectors detect the refusal themselves, and report it in place of a first page.
             walk.unfiltered = None if walk.received or walk.unreceived else walk.doubt
-
-    def _on_the_way(self, walk: Walk, *, counting: bool) -> CatalogCursor | None:
-        """Return the cursor with which the next run goes on if this one ends here."""
-        if walk.place is None or walk.disobeyed:
-            return None
-        if not counting:
-            return self._run.interrupted(walk.place)
-        # A list of changes is not resumed, but where the oldest come first the date moves on.
-        return changes.drop_overlap_count(self._run.moved()) if self._run.listing.rising and walk.ascending else None
-
-    def _has_reached(self, until: Any, walk: Walk, rows: list[Row]) -> bool:
-        """Return whether the part before ends here; in the order of identifiers, also at a page without new records."""
-        if walk.declared is None:
-            return False
-        return walk.place == until or (self._run.listing.identifiers is not None and walk.received > 0 and not rows)

@@ -9,19 +9,6 @@ from urllib.parse import urlsplit
 
 from rowen.connectors.catalog.text import one_line, one_of, word
 
-__all__ = [
-    "MOST_COLUMNS",
-    "Column",
-    "column_text",
-    "columns_in",
-    "columns_of_schema",
-    "format_named",
-    "format_of",
-    "media_type_named",
-    "size_of",
-    "together",
-]
-
 MOST_COLUMNS = 1_000
 """Of one table. Tables of censuses have hundreds; a few have ten thousand, which are all in the source's own record."""
 
@@ -35,27 +22,36 @@ _ESRI = "esriFieldType"
 
 
 class Column(NamedTuple):
-    """One column of a table: what it is called, for programs and for people, and what is in it."""
+    """One column of a table: its name for programs, its label for people, and its type."""
 
     name: str
     label: str = ""
     type: str = ""
 
     def written(self) -> dict[str, str]:
-        """Return the column as it is stored; what is empty is left out."""
+        """Return the column as it is stored, without empty fields."""
         return {field: value for field, value in self._asdict().items() if value}
 
 
 def columns_in(fields: Any, language: str | None = None) -> tuple[Column, ...]:
     """Return the columns of a list of fields, as OpenDataSoft, ArcGIS, CKAN, STAC and Table Schema write them."""
-    listed = fields[:MOST_COLUMNS] if isinstance(fields, list) else []
-    return together(_column(one, language) for one in listed if isinstance(one, Mapping))
+    columns: list[Column] = []
+    for field in fields[:MOST_COLUMNS] if isinstance(fields, list) else ():
+        if isinstance(field, Mapping):
+            name, label = _first(field, _NAMES, language), _first(field, _LABELS, language)
+            kind = _first(field, _TYPES, None).removeprefix(_ESRI)
+            columns.append(Column(name or label, label if name not in ("", label) else "", kind))
+    return together(columns)
 
 
 def columns_of_schema(resource: Mapping[str, Any], language: str | None = None) -> tuple[Column, ...]:
     """Return the columns of a resource: from Table Schema, CSV on the Web, or the fields of a data store."""
     for name, inner in (("schema", "fields"), ("tableSchema", "columns"), ("datastore_fields", None), ("fields", None)):
-        schema = _unpacked(resource.get(name))
+        schema = resource.get(name)
+        if isinstance(schema, str) and schema.lstrip()[:1] in ("{", "["):
+            # A schema may be written as text; the address of one is not fetched.
+            with suppress(ValueError, RecursionError):
+                schema = json.loads(schema)
         if isinstance(schema, Mapping):
             schema = schema.get(inner or "fields")
         if columns := columns_in(schema, language):
@@ -69,24 +65,20 @@ def together(columns: Iterable[Column]) -> tuple[Column, ...]:
 
 
 def column_text(columns: Sequence[Column]) -> str:
-    """Return the names and labels of columns as one passage; how many there are more, where it would be too long."""
+    """Return the names and labels of columns as one passage; if it is too long, the number of the others."""
     if not columns:
         return ""
     text = _HEAD
     for number, column in enumerate(columns):
-        word_for_it = f"{', ' if number else ''}{_called(column)}"
-        if len(text) + len(word_for_it) > _MOST_CHARS:
+        # The label stands behind the name if it says more.
+        letters = ("".join(filter(str.isalnum, text)).casefold() for text in (column.label, column.name))
+        is_same = len(set(letters)) == 1
+        name = column.name if is_same or not column.label else f"{column.name} ({column.label})"
+        entry = f"{', ' if number else ''}{name}"
+        if len(text) + len(entry) > _MOST_CHARS:
             return f"{text} and {len(columns) - number:,} more"
-        text += word_for_it
+        text += entry
     return text
-
-
-def _column(field: Mapping[str, Any], language: str | None) -> Column:
-    name = _first(field, _NAMES, language)
-    label = _first(field, _LABELS, language)
-    return Column(
-        name or label, label if name not in ("", label) else "", _first(field, _TYPES, None).removeprefix(_ESRI)
-    )
 
 
 def _first(field: Mapping[str, Any], names: Sequence[str], language: str | None) -> str:
@@ -100,22 +92,6 @@ def _first(field: Mapping[str, Any], names: Sequence[str], language: str | None)
         if said := one_line(said)[:_LONGEST_NAME]:
             return said
     return ""
-
-
-def _called(column: Column) -> str:
-    """Return the name, with the label behind it if that says more."""
-    is_same = (
-        "".join(filter(str.isalnum, column.label)).casefold() == "".join(filter(str.isalnum, column.name)).casefold()
-    )
-    return column.name if is_same or not column.label else f"{column.name} ({column.label})"
-
-
-def _unpacked(value: Any) -> Any:
-    """Return a schema may be written as text; the address of one is not fetched."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-        with suppress(ValueError, RecursionError):
-            return json.loads(value)
-    return value
 
 
 _MOST_BYTES = 10**18  # an exabyte: more is a mistake, and would not fit into 64 bits with a sign
@@ -192,10 +168,10 @@ _ENDINGS = {
 
 
 def size_of(value: Any) -> int | None:
-    """Return a size in bytes; None for zero, which stands for "unknown", and for what is none.
+    """Return a size in bytes; None for zero, which stands for "unknown", and for anything but a size.
 
     It may be written as a float, and with a unit: kB, MB, GB and TB count by 1000, KiB, MiB, GiB and TiB by 1024, in
-    capitals or not. Whoever writes KB and means 1024 is off by 2 %, which is what such a rounded size is worth.
+    capitals or not. A KB that means 1024 bytes is 2 % off, which is within the precision of a rounded size.
     """
     digits = word(value)
     if digits.isdecimal():
@@ -216,7 +192,14 @@ def format_of(media_type: str, url: str = "") -> str:
     known = _FORMATS.get(essence.strip()) or _SUFFIXES.get(essence.strip().rpartition("+")[2])
     if known == "TIFF" and "geotiff" in parameters:
         return "GeoTIFF"
-    return known or (_of_ending(url) if url else "")
+    if known or not url:
+        return known or ""
+    try:
+        path = urlsplit(url).path
+    except ValueError:
+        return ""
+    match = _ENDING.fullmatch(path, path.rfind("."))
+    return _ENDINGS.get(match[1].lower(), "") if match and "." in path else ""
 
 
 def format_named(name: str) -> str:
@@ -232,12 +215,3 @@ def format_named(name: str) -> str:
 def media_type_named(address: str) -> str:
     """Return a media type that may be given by its address at IANA."""
     return _MEDIA_TYPE.sub("", address, count=1)
-
-
-def _of_ending(url: str) -> str:
-    try:
-        path = urlsplit(url).path
-    except ValueError:
-        return ""
-    match = _ENDING.fullmatch(path, path.rfind("."))
-    return _ENDINGS.get(match[1].lower(), "") if match and "." in path else ""

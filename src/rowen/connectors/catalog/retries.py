@@ -1,22 +1,21 @@
 """Retry failed records: a list of changes does not show them, so they are requested one by one.
 
-Every run retries them, so that one clean run reads what has recovered. Two rules limit the cost.
+Every run retries them, so that one clean run reads all that have recovered. Two rules limit the cost.
 
-A record that has failed for long is retried at longer intervals, a twentieth of the time that it has failed: what
-recovers is late by no more than that. If one of them can be read again, something was repaired, and
-all others are retried as well.
+A record that has failed for long is retried at longer intervals, a twentieth of the time that it has failed, which
+bounds the delay. If one of them can be read again, something was repaired, and all others are retried as well.
 
 No more than a hundred are retried at a time, the one that was tried longest ago first. If some have recovered
 and there are still more than that, the catalog is walked whole, which costs less. The reconciliation reads all others.
 
-A record that could not be identified has no URL. Its place in the listing is requested instead: one request
-as long as the place fails. Once the place can be read, the catalog is walked, which tells what is there. Where a kind
-has no places, only a walk tells. Every run walks in the first hour; later a run walks when the record has waited for as
+A record that could not be identified has no URL. Its place in the listing is requested instead: one request as long as
+the place fails. Once the place can be read, the catalog is walked, which shows what is there. Where a kind has no
+places, only a walk shows it. Every run walks in the first hour; later a run walks when the record has waited for as
 long as it had failed.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -28,8 +27,6 @@ from rowen.connectors.catalog.state import RunState, mark_of
 from rowen.errors import FetchError, SourceError
 from rowen.model.items import Failed, Observation
 from rowen.model.text import UNREADABLE
-
-__all__ = ["MOST_ASKED", "Retries", "ask_for", "ask_for_missing", "is_walk_wanted"]
 
 MOST_ASKED = 100
 """Requests: a whole walk over 10,000 records costs as many where a page has a hundred of them, as in most kinds."""
@@ -60,10 +57,16 @@ class Retries:
             yield failed
         if self.walk_wanted or self._is_over:
             return
-        waiting = [one for one in self.run.known.failed if not is_unread(one.url) and one.url not in self.run.seen]
-        async for observation in self._ask((await self._due(waiting))[:MOST_ASKED]):
+        run = self.run
+        waiting = [each for each in run.known.failed if not is_unread(each.url) and each.url not in run.seen]
+        # Those that have waited long enough, or without which the count would be wrong.
+        later = {failure.url for failure in waiting if not _is_due(run, failure)}
+        counted = {url for url in later if run.listing.tells_deletions or mark_of(url) in run.passed}
+        stored = await run.known.look_up([*later - counted]) if later - counted else {}
+        due = [failure.url for failure in waiting if failure.url not in counted and failure.url not in stored]
+        async for observation in self._ask(due[:MOST_ASKED]):
             yield observation
-        left = [one.url for one in waiting if one.url not in self.run.seen]
+        left = [failure.url for failure in waiting if failure.url not in run.seen]
         if not left or not self._has_recovered or self._is_over:
             return
         if len(left) > MOST_ASKED:
@@ -75,10 +78,10 @@ class Retries:
     async def places(self, *, all_of_them: bool = False) -> AsyncGenerator[Observation]:
         """Yield records that still cannot be identified; those that are due, or all of them."""
         run = self.run
-        for one in run.known.failed:
-            if not is_unread(one.url) or one.url in run.seen or not (all_of_them or _is_due(run, one)):
+        for failure in run.known.failed:
+            if not is_unread(failure.url) or failure.url in run.seen or not (all_of_them or _is_due(run, failure)):
                 continue
-            place = run.holes.get(one.url)
+            place = run.holes.get(failure.url)
             if place is None and not all_of_them:
                 continue
             why = "The record still cannot be received."
@@ -97,18 +100,10 @@ class Retries:
             if still is None:
                 self.walk_wanted = "A record that could not be identified may be readable now."
                 return
-            run.holes[one.url] = still
-            run.seen.add(one.url)
-            run.unread.add(one.url)
-            yield Failed(one.url, why)
-
-    async def _due(self, waiting: Sequence[FailedBefore]) -> list[str]:
-        """Return the records that have waited long enough, or without which the count would be wrong."""
-        run = self.run
-        later = {one.url for one in waiting if not _is_due(run, one)}
-        counted = {url for url in later if run.listing.tells_deletions or mark_of(url) in run.passed}
-        stored = await run.known.look_up([*later - counted]) if later - counted else {}
-        return [one.url for one in waiting if one.url not in counted and one.url not in stored]
+            run.holes[failure.url] = still
+            run.seen.add(failure.url)
+            run.unread.add(failure.url)
+            yield Failed(failure.url, why)
 
     async def _ask(self, urls: Iterable[str]) -> AsyncGenerator[Observation]:
         for url in urls:
@@ -119,7 +114,7 @@ class Retries:
                 self._is_over = True
                 return
             if row is None:
-                self.walk_wanted = f"{url} could not be read before, and cannot be asked for by itself."
+                self.walk_wanted = f"{url} could not be read before, and cannot be requested alone."
                 self._is_over = True
                 return
             if not isinstance(seen := row.observed, Failed):
@@ -138,13 +133,13 @@ async def ask_for(run: RunState, url: str) -> Row | None:
 
     Raises what is no fault of the record: the source is not there, or too busy.
     """
-    row = await _answer_for(run, url)
-    return None if row is None else await _taken(run, url, row)
+    row = await _request(run, url)
+    return None if row is None else await _take(run, url, row)
 
 
-async def _answer_for(run: RunState, url: str) -> Row | None:
+async def _request(run: RunState, url: str) -> Row | None:
     try:
-        row = await run.listing.record(url, run.handles.get(url))
+        row = await run.listing.read_record(url, run.handles.get(url))
         run.unanswered = 0
     except SourceError as problem:
         if isinstance(problem, NOT_THERE):
@@ -154,7 +149,7 @@ async def _answer_for(run: RunState, url: str) -> Row | None:
     return row
 
 
-async def _taken(run: RunState, url: str, row: Row) -> Row:
+async def _take(run: RunState, url: str, row: Row) -> Row:
     """Parse and count a record that was requested alone."""
     [row] = await settled([row], run.known)
     run.seen.add(url)
@@ -165,8 +160,8 @@ async def _taken(run: RunState, url: str, row: Row) -> Row:
 async def ask_for_missing(run: RunState) -> AsyncGenerator[Observation]:
     """Request the stored items that did not come one by one: an unidentified record may be one of them.
 
-    What the source has no record of is noted in the run's `absent`. Where more than `MOST_ASKED` are missing, or the
-    source does not answer, the rest stays unexplained.
+    Items of which the source has no record are added to the run's `absent`. Where more than `MOST_ASKED` are missing,
+    or the source does not answer, the rest stays unexplained.
     """
     missing: list[str] = []
     async for batch in run.known.everything():
@@ -175,7 +170,7 @@ async def ask_for_missing(run: RunState) -> AsyncGenerator[Observation]:
             return
     for url in missing:
         try:
-            row = await _answer_for(run, url)
+            row = await _request(run, url)
         except SourceError as problem:
             log.info("the source is too busy to request missing items: %s", problem)
             return
@@ -184,21 +179,18 @@ async def ask_for_missing(run: RunState) -> AsyncGenerator[Observation]:
         if row.absent:
             run.shown.absent.add(url)
         else:
-            yield (await _taken(run, url, row)).observed
+            yield (await _take(run, url, row)).observed
         if run.unanswered >= MOST_UNREAD:
             return
 
 
-def _is_due(run: RunState, one: FailedBefore) -> bool:
-    failing = one.last_at - one.first_at
-    return failing < _YOUNG or run.now() - one.last_at >= failing * _WAIT_SHARE
+def _is_due(run: RunState, failure: FailedBefore, young: timedelta = _YOUNG, share: float = _WAIT_SHARE) -> bool:
+    """Return whether a record has waited for its share of the time that it has failed."""
+    failing = failure.last_at - failure.first_at
+    return failing < young or run.now() - failure.last_at >= failing * share
 
 
 def is_walk_wanted(run: RunState) -> bool:
     """Return whether a failed record has no place, so that only a whole walk shows it."""
-    for one in run.known.failed:
-        if is_unread(one.url) and one.url not in run.holes:
-            failing = one.last_at - one.first_at
-            if failing < _WALK_YOUNG or run.now() - one.last_at >= failing * _WALK_SHARE:
-                return True
-    return False
+    hidden = (each for each in run.known.failed if is_unread(each.url) and each.url not in run.holes)
+    return any(_is_due(run, failure, _WALK_YOUNG, _WALK_SHARE) for failure in hidden)

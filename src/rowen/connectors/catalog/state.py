@@ -9,21 +9,19 @@ ever.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Any
 
-from rowen.connectors.base import Known, StoredState
+from rowen.connectors.base import Known
 from rowen.connectors.catalog.cursor import CatalogCursor, stamp
 from rowen.connectors.catalog.listing import Listing, Row
 from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.records import UrlSet
 from rowen.model.items import Failed, Fetched, Gone, Unchanged
 from rowen.model.url import key
-
-__all__ = ["RunState", "mark_of"]
 
 MOST_RECORDS = 10_000_000
 """A judgement, not a measurement: 30 GB at 3 kB a record. Aggregators may list more, and need the option."""
@@ -41,7 +39,7 @@ MOST_GROWTH = 10
 _MOST_UNIDENTIFIED = 100
 # 100 failures of 600 letters are 60 kB of cursor. A document with more is read again in each run.
 _MOST_FAILED = 100
-_SOME_MINUTES = 1000  # between two times of forgetting: 100 kB, and a thousandth of the work of a look at each record
+_SOME_MINUTES = 1000  # between two cleanups of the counts: 100 kB, and a thousandth of the work of one for each record
 _MOST_HANDLES = 200  # of some 100 letters are 20 kB of cursor; records without one are seen by whole walks only
 _MOST_HOLES = 100  # of some 100 letters are 10 kB of cursor; a whole walk looks for the others
 # Hashes of 16 letters are 40 kB of cursor; where more records are no items, a walk is no large part of the cost.
@@ -75,6 +73,7 @@ class RecentDates:
     """The number of records with dates near the newest one: counts by minute, without those that are too old."""
 
     def __init__(self, length: timedelta) -> None:
+        self.length = length
         self._length_min = int(length.total_seconds() // 60) + 1
         self._minutes: Counter[int] = Counter()
 
@@ -124,10 +123,10 @@ class RunState:
     listing without end was left; `replaced` is set if so much is new that it may be known items under other
     identifiers.
 
-    Records [state]: `shown` are the records of the present walk. `held` is the number of items when all records are
-    stored. `passed` are the hashes of listed records that are no items, in this run or before. `unread` are the URLs of
-    all unidentified records of this run, `holes` their places, `handles` the arguments of `Listing.record` for failed
-    items.
+    Records [state]: `shown` are the records of the present walk. `item_count` is the number of items when all records
+    are stored. `passed` are the hashes of listed records that are no items, in this run or before. `unread` are the
+    URLs of all unidentified records of this run, `holes` their places, `handles` the arguments of
+    `Listing.read_record` for failed items.
 
     Dates [walk, changes]: `newest` is the latest date, `clock` the source's time when the run began, `recent` counts
     the latest dates. `page` is the number of records on the largest page that was not the last.
@@ -141,7 +140,7 @@ class RunState:
     options: CatalogOptions
     now: Callable[[], datetime]
     cursor: CatalogCursor
-    held: int
+    item_count: int
     recent: RecentDates
     quarantined: frozenset[str]
     passed: set[str]
@@ -169,9 +168,9 @@ class RunState:
             options,
             now,
             cursor,
-            held=known.count,
+            item_count=known.count,
             recent=RecentDates(timedelta(hours=options.overlap_h)),
-            quarantined=frozenset(one.url for one in known.failed),
+            quarantined=frozenset(failure.url for failure in known.failed),
             passed=set(cursor.passed or ()),
             handles=dict(cursor.handles or {}),
             holes=dict(cursor.holes or {}),
@@ -188,7 +187,7 @@ class RunState:
 
         A source that declared no count before lists the items, and the records that are no items.
         """
-        return self.held + (len(self.passed) if self.cursor.surplus is None else self.cursor.surplus)
+        return self.item_count + (len(self.passed) if self.cursor.surplus is None else self.cursor.surplus)
 
     def begin_anew(self) -> None:
         """Discard what was shown: a whole walk shows it again."""
@@ -205,10 +204,10 @@ class RunState:
             most = min(MOST_RECORDS, credible, grown)
         if received <= most:
             return None
-        said = "" if declared is None else f", {declared:,} are declared"
+        compared = "" if declared is None else f", {declared:,} are declared"
         return (
-            f"The listing does not end: {received:,} records came{said}, and {most:,} are the most that are believed. "
-            "What was read is kept. "
+            f"The listing does not end: {received:,} records came{compared}, and the limit is {most:,}. "
+            "The items that were read stay. "
             f"If the catalog is really that large, set the option max_records to more than {most:,}."
         )
 
@@ -218,23 +217,22 @@ class RunState:
         A failure after the connector may have had other reasons than the document.
         """
         explained = {url for url, _, _ in self.cursor.failed or ()}
-        return all(one.tries > 1 and one.url in explained for one in self.known.failed)
+        return all(failure.tries > 1 and failure.url in explained for failure in self.known.failed)
 
     async def take(self, rows: list[Row], *, counting: bool) -> int:
         """Count the records of a page; return how many of them are new items, if `counting`."""
-        odd = [row.url for row in rows if not isinstance(row.seen, Fetched | Unchanged)]
-        wanted = [row.url for row in rows] if counting else odd
-        stored = await self.known.look_up(wanted) if wanted and self.known.count else {}
+        urls = [row.url for row in rows if counting or not isinstance(row.seen, Fetched | Unchanged)]
+        stored = await self.known.look_up(urls) if urls and self.known.count else {}
         passed = len(self.passed)
         for row in rows:
-            self._count(row, stored)
+            self._count(row, is_stored=row.url in stored)
         if counting and self.cursor.surplus is not None:
             # The source declares all that it lists, also records that are no items.
             self.cursor = replace(self.cursor, surplus=self.cursor.surplus + len(self.passed) - passed)
         return sum(isinstance(row.seen, Fetched) and row.url not in stored for row in rows) if counting else 0
 
-    def _count(self, row: Row, stored: Mapping[str, StoredState]) -> None:
-        shown, is_held = self.shown, row.url in stored
+    def _count(self, row: Row, *, is_stored: bool) -> None:
+        shown = self.shown
         if isinstance(row.seen, Failed) or row.url in self.quarantined:
             if row.handle is not None and (row.url in self.handles or len(self.handles) < _MOST_HANDLES):
                 self.handles[row.url] = row.handle
@@ -246,20 +244,20 @@ class RunState:
         match row.seen:
             case Fetched():
                 shown.kept += 1
-                self.held += not is_held
+                self.item_count += not is_stored
                 self._pass(row.url, passed=False)
             case Unchanged():
                 shown.kept += 1
                 self._pass(row.url, passed=False)
             case Gone():
-                self.held -= is_held
+                self.item_count -= is_stored
                 self._pass(row.url, passed=row.named)
             case Failed() as failed:
                 if len(shown.failed) <= _MOST_FAILED:
                     shown.failed.append(replace(failed, payload=None))
-                shown.kept += is_held
-                shown.lost += not is_held
-                self._pass(row.url, passed=row.named and not is_held)
+                shown.kept += is_stored
+                shown.lost += not is_stored
+                self._pass(row.url, passed=row.named and not is_stored)
 
     def _pass(self, url: str, *, passed: bool) -> None:
         """Note whether a record is listed without being an item; an identifier listing has it all the same."""
@@ -296,7 +294,7 @@ class RunState:
     def settled(self, declared: int | None, *, kept: int, proved: bool) -> CatalogCursor:
         """Return the cursor after the catalog was seen whole; unless `proved`, the next run walks it whole again."""
         shown = self.shown
-        failed = [(one.url, one.error[:_LONGEST_ERROR], one.hint) for one in shown.failed]
+        failed = [(failure.url, failure.error[:_LONGEST_ERROR], failure.hint) for failure in shown.failed]
         is_remembered = len(failed) <= _MOST_FAILED
         return replace(
             self.left(),

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from turbohtml import Node
 
-__all__ = ["Wording", "code_of", "codes_of", "has_markup", "one_line", "one_of", "plain", "word", "wordings"]
-
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>|<!--")
 _ENTITY = re.compile(r"&(?:#\d+|#x[0-9a-fA-F]+|[a-zA-Z]\w{1,30});")
 # HTML 13.2.4.3: a parser opens these anew in each paragraph that they reach into, all of them, which takes it 30 µs a
@@ -23,23 +21,11 @@ LONGEST_MARKUP = 1_000_000
 
 _DROPPED = frozenset({"script", "style", "template", "noscript", "head", "title"})
 _BLOCKS = frozenset(
-    {
-        "address",
-        "article",
-        "blockquote",
-        "dd",
-        "div",
-        "dl",
-        "dt",
-        "fieldset",
-        "figure",
-        "footer",
-        "form",
-        "header",
-        "hr",
-    }
-    | {"h1", "h2", "h3", "h4", "h5", "h6", "main", "nav", "ol", "p", "pre", "section", "table", "tr", "ul"}
+    {"address", "article", "blockquote", "dd", "div", "dl", "dt", "fieldset", "figure", "footer", "form"}
+    | {"header", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "main", "nav", "ol", "p", "pre", "section", "table"}
+    | {"tr", "ul"}
 )
+_AROUND = {"br": ("\n", ""), "li": ("\n- ", ""), "td": ("", " "), "th": ("", " ")}
 _SPACE = re.compile(r"[ \t\r\n\xa0]+")
 _GAP = re.compile(r"\n{3,}")
 
@@ -47,7 +33,7 @@ _GAP = re.compile(r"\n{3,}")
 def plain(text: str) -> str:
     """Return a description without tags and entities, its paragraphs and list items on lines of their own.
 
-    What has none is left alone: it may be Markdown, whose line ends matter.
+    A text without markup is not changed: it may be Markdown, whose line ends matter.
     """
     if len(text) > LONGEST_MARKUP:
         return text.strip()
@@ -70,19 +56,10 @@ def has_markup(text: str) -> bool:
 
 def _rendered(html: str) -> str:
     # Most runs of a catalog meet no markup, since nothing changed: the parser takes 50 ms to import.
-    from turbohtml import parse_fragment
+    from turbohtml import Element, Text, parse_fragment
 
     parts: list[str] = []
-    _write(parse_fragment(_FORMATTING.sub("", html)), parts)
-    lines = [line.strip(" ") for line in "".join(parts).split("\n")]
-    return _GAP.sub("\n\n", "\n".join(lines)).strip()
-
-
-def _write(root: "Node", parts: list[str]) -> None:
-    """Walk the tree without recursion: markup can be nested deeper than Python calls may be."""
-    from turbohtml import Element, Text
-
-    waiting: list[Node | str] = [root]
+    waiting: list[Node | str] = [parse_fragment(_FORMATTING.sub("", html))]
     while waiting:
         node = waiting.pop()
         if isinstance(node, str):
@@ -92,20 +69,12 @@ def _write(root: "Node", parts: list[str]) -> None:
         elif not isinstance(node, Element):
             waiting.extend(reversed(list(node.children)))
         elif node.tag not in _DROPPED:
-            before, after = _around(node.tag)
+            before, after = ("\n\n", "\n\n") if node.tag in _BLOCKS else _AROUND.get(node.tag, ("", ""))
             waiting.append(after)
             waiting.extend(reversed(list(node.children)))
             parts.append(before)
-
-
-def _around(tag: str) -> tuple[str, str]:
-    if tag in _BLOCKS:
-        return "\n\n", "\n\n"
-    if tag == "br":
-        return "\n", ""
-    if tag == "li":
-        return "\n- ", ""
-    return ("", " ") if tag in ("td", "th") else ("", "")
+    lines = [line.strip(" ") for line in "".join(parts).split("\n")]
+    return _GAP.sub("\n\n", "\n".join(lines)).strip()
 
 
 _CODE = re.compile(r"([a-z]{2})(?:[-_][a-z0-9]+)*")
@@ -161,7 +130,7 @@ _CODES = {
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """Title and description in the main language, and in the others where they say something else."""
+    """Title and description in the main language, and in the others where they differ."""
 
     title: str
     description: str
@@ -179,7 +148,13 @@ def wordings(title: Any, description: Any, *, preferred: str | None = None) -> W
     codes = sorted((titles | descriptions).keys() - {""})
     if not codes:
         return Wording(one_line(titles.get("", "")), plain(descriptions.get("", "")))
-    both = {code: (one_line(_of(titles, code)), plain(_of(descriptions, code))) for code in codes}
+    both = {
+        code: (
+            one_line(titles.get(code) or titles.get("", "")),
+            plain(descriptions.get(code) or descriptions.get("", "")),
+        )
+        for code in codes
+    }
     main = min(codes, key=lambda code: (code != preferred, -sum(map(bool, both[code])), code))
     others = {code: text for code, text in both.items() if code != main and text != both[main] and any(text)}
     return Wording(*both[main], main, others)
@@ -201,12 +176,12 @@ def code_of(language: str) -> str | None:
 
 
 def codes_of(languages: Iterable[str]) -> tuple[str, ...]:
-    """Return the codes of several languages, each once; what is none that we know stays as it is written."""
+    """Return the codes of several languages, each once; unknown names stay as they are written."""
     return tuple(dict.fromkeys(code_of(language) or language for language in languages))
 
 
 def word(value: Any) -> str:
-    """Return a text, or a number written as one; nothing else is a word."""
+    """Return a text, or a number as text; empty for other values."""
     if isinstance(value, str):
         return value.strip()
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""
@@ -222,7 +197,3 @@ def _by_language(value: Any) -> dict[str, str]:
         return {code: text} if (text := word(value)) else {}
     text = word(value)
     return {"": text} if text else {}
-
-
-def _of(texts: Mapping[str, str], code: str) -> str:
-    return texts.get(code) or texts.get("", "")

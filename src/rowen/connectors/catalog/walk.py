@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -14,8 +14,6 @@ from rowen.connectors.catalog.records import HashSet, settled
 from rowen.connectors.catalog.state import RunState
 from rowen.errors import RowenError
 from rowen.model.items import Document, Fetched, Unchanged
-
-__all__ = ["Walk"]
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +64,7 @@ class Walk:
     unfiltered: str | None = None
     _own: HashSet | None = None  # None if this is the first pass: then `run.seen` says the same
     _marks: set[int] = field(default_factory=set)  # of pages and places that came
-    _said: HashSet = field(default_factory=HashSet)
+    _contents: HashSet = field(default_factory=HashSet)
     _stale: int = 0
     _before: int = 0
 
@@ -75,21 +73,25 @@ class Walk:
         cls, run: RunState, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> "Walk":
         """Begin a pass over the listing of a run."""
-        pages = run.listing.pages(since=since, place=place, tokens=tokens)
+        pages = run.listing.read_pages(since=since, place=place, tokens=tokens)
         return cls(run, pages, since, _own=HashSet() if len(run.seen) else None)
 
     async def rows(self) -> AsyncGenerator[tuple[list[Row], list[Row]]]:
         """Yield for each page the records that were not seen before, and those that came again in this pass."""
-        async with aclosing(_ahead(self.pages, until=self._is_last)) as pages:
+        full = self.run.cursor.page if self.since else None
+
+        def is_last(page: ListingPage) -> bool:
+            """Return whether to believe a count that ends the listing: a page that could have held more is smaller."""
+            return page.ends_by_count and (full is None or len(page.rows) < full)
+
+        async with aclosing(_prefetch(self.pages, until=is_last)) as pages:
             async for page in pages:
                 yield self._take(page, await settled(page.rows, self.run.known))
-                if self.disobeyed or self._is_endless(page):
+                if not self.disobeyed and page.place is not None:
+                    is_known = self._is_known(json.dumps(page.place, sort_keys=True, default=str))
+                    self.repeated = is_known or self._stale >= _MOST_STALE
+                if self.disobeyed or (page.place is not None and self.repeated):
                     return
-
-    def _is_last(self, page: ListingPage) -> bool:
-        """Return whether to believe a count that ends the listing: a page that could have held more is smaller."""
-        full = self.run.cursor.page if self.since else None
-        return page.ends_by_count and (full is None or len(page.rows) < full)
 
     def join(self, other: "Walk") -> None:
         """Add the doubts of another part of the same walk."""
@@ -118,56 +120,45 @@ class Walk:
         self.stumbled = self.stumbled or page.stumbled
         urls = [row.url for row in rows]
         is_new = [run.seen.add(url) for url in urls]
-        fresh = [row for row, new in zip(rows, is_new, strict=True) if new]
+        fresh, again = [row for row, new in zip(rows, is_new, strict=True) if new], list[Row]()
         self.distinct += len(fresh) if self._own is None else sum(map(self._own.add, urls))
-        # A record that is unchanged says nothing against a different one before it.
-        again = [
-            row
-            for row, new in zip(rows, is_new, strict=True)
-            if self._own is None and not new and not isinstance(row.seen, Unchanged)
-        ]
-        self._count_namesakes(rows, is_new)
+        for row, new in zip(rows, is_new, strict=True):
+            is_repeat = self._own is None and not new
+            # A record that is unchanged says nothing against a different one before it.
+            if is_repeat and not isinstance(row.seen, Unchanged):
+                again.append(row)
+            run.shown.shared += new and row.shared and isinstance(row.seen, Fetched | Unchanged)
+            if isinstance(row.seen, Fetched) and isinstance(row.seen.item, Document):
+                is_other = self._contents.add(f"{row.url} {row.seen.item.record_hash.hex()}")
+                if is_other and is_repeat:
+                    run.shown.dropped += 1
+                    log.warning("another record has the identifier of %r: %s", row.seen.item.title, row.url)
         # A page that begins as the first one: the source ignores the place.
         self.restarted = self.restarted or (len(urls) >= len(self.beginning) and _begins_as(urls, self.beginning))
         self.beginning = self.beginning or urls
         is_shown = self._is_known(frozenset(urls))
         # A listing that ends with several records of one page before has not shown its end: to show them once more, as
-        # many would have to be inserted between two requests. Further up, a kind may know a way round.
+        # many would have to be inserted between two requests. In the middle of a listing, a kind may have a way around
+        # them.
         self.repeated = self.repeated or (page.place is None and is_shown and len(rows) > 1)
-        # On a second look no record is new: there only a page as a whole tells.
+        # In a second walk no record is new: only a page as a whole shows a repetition.
         is_stale = not fresh and (self._own is None or is_shown)
         self._stale = self._stale + 1 if is_stale else 0
         dates = [row.modified for row in rows if row.modified is not None]
         ordered = [*([self.newest] if self.newest else []), *dates]
         self.ascending = self.ascending and ordered == sorted(ordered)
         self.newest = max(ordered, default=None)
-        self.disobeyed = self.since is not None and _is_older(dates, self.since)
+        self.disobeyed = self.since is not None and (
+            bool(dates) and sum(at < self.since - _TOLERANCE for at in dates) >= _LIE_SHARE * len(dates)
+        )
         return fresh, again
 
-    def _count_namesakes(self, rows: Sequence[Row], is_new: list[bool]) -> None:
-        """Count records that share their identifiers, and different records that hide one another."""
-        shown = self.run.shown
-        for row, new in zip(rows, is_new, strict=True):
-            shown.shared += new and row.shared and isinstance(row.seen, Fetched | Unchanged)
-            if isinstance(row.seen, Fetched) and isinstance(row.seen.item, Document):
-                is_other = self._said.add(f"{row.url} {row.seen.item.record_hash.hex()}")
-                if is_other and not new and self._own is None:
-                    shown.dropped += 1
-                    log.warning("another record has the identifier of %r: %s", row.seen.item.title, row.url)
-
-    def _is_known(self, what: object) -> bool:
+    def _is_known(self, part: object) -> bool:
         """Return whether a page or a place came before in this pass."""
-        mark = hash(what)
+        mark = hash(part)
         is_known = mark in self._marks
         self._marks.add(mark)
         return is_known
-
-    def _is_endless(self, page: ListingPage) -> bool:
-        if page.place is None:
-            return False
-        is_known = self._is_known(json.dumps(page.place, sort_keys=True, default=str))
-        self.repeated = is_known or self._stale >= _MOST_STALE
-        return self.repeated
 
 
 def _begins_as(page: list[str], first: list[str]) -> bool:
@@ -176,7 +167,7 @@ def _begins_as(page: list[str], first: list[str]) -> bool:
     return len(page) > 1 and common > 0 and page[:common] == first[:common]
 
 
-async def _ahead(
+async def _prefetch(
     pages: AsyncGenerator[ListingPage], *, until: Callable[[ListingPage], bool]
 ) -> AsyncGenerator[ListingPage]:
     """Yield the pages; request the next one while the present one is processed."""
@@ -193,8 +184,3 @@ async def _ahead(
             coming.cancel()
             with suppress(asyncio.CancelledError, RowenError):
                 await coming
-
-
-def _is_older(dates: list[datetime], since: datetime) -> bool:
-    """Return whether so many records are older than requested that the filter was ignored."""
-    return bool(dates) and sum(at < since - _TOLERANCE for at in dates) >= _LIE_SHARE * len(dates)

@@ -1,29 +1,22 @@
 """CKAN portals, by their action API: walked whole once, then read for changes."""
 
-from typing import TYPE_CHECKING, ClassVar
-
 from rowen.connectors.base import Known
 from rowen.connectors.catalog.connector import SingleRecords
 from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.catalog.portal_client import PortalClient
-from rowen.connectors.ckan.address import CkanAddress, CkanOptions, accept, recognise
+from rowen.connectors.ckan.address import CkanAddress, CkanOptions, accept, is_typical
 from rowen.connectors.ckan.listing import CkanListing
 from rowen.connectors.probe import Probe
 from rowen.net.client import Client
-
-if TYPE_CHECKING:
-    from rowen.connectors.base import Options
-
-__all__ = ["Ckan"]
 
 
 class Ckan(SingleRecords):
     """Connector for CKAN portals."""
 
-    kind: ClassVar[str] = "ckan"
-    Options: "ClassVar[type[Options]]" = CkanOptions
-    recognise = staticmethod(recognise)
+    kind = "ckan"
+    Options = CkanOptions
     accept = staticmethod(accept)
+    is_typical = staticmethod(is_typical)
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
@@ -39,11 +32,11 @@ class Ckan(SingleRecords):
         """Return the address that a portal is set up for, whichever one it answers at."""
         url = accept(probe.url)
         match await probe.json(f"{CkanAddress.of(url).action}/status_show") if url else None:
-            case {"result": {"site_url": str(told)}}:
-                return told
+            case {"result": {"site_url": str(url)}}:
+                return url
         return None
 
-    def _listing(self, client: Client, known: Known) -> Listing:
+    def _open_listing(self, client: Client, known: Known) -> Listing:
         address, options = CkanAddress.of(self._url), self._options
         secrets = {options.api_key_header: options.api_key} if options.api_key else None
         portal = PortalClient(

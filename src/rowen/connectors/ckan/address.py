@@ -9,9 +9,6 @@ from rowen.connectors.catalog.options import CatalogOptions, web_url
 from rowen.connectors.plain_options import option
 from rowen.model.url import quoted
 
-__all__ = ["CkanAddress", "CkanOptions", "accept", "recognise"]
-
-_PREFIX = "ckan:"
 _API = re.compile(r"(?P<site>.*?)(?P<api>/(?:api(?:/3)?|v3)(?:/action(?:/[a-z_]+)?)?)", re.IGNORECASE)
 _TELLING = re.compile(r"/api/3(?:/action(?:/[a-z_]+)?)?|/v3/action", re.IGNORECASE)
 
@@ -41,30 +38,22 @@ class CkanAddress:
         return unquote(url.rpartition("/dataset/")[2], errors="surrogatepass")
 
 
-def recognise(address: str) -> str | None:
-    """Return the source URL of `ckan:https://…`, or of an address that shows CKAN's API."""
-    if address.startswith(_PREFIX):
-        return accept(address)
-    path = address.partition("?")[0].rstrip("/")
-    match = _API.fullmatch(path)
-    return accept(address) if match and _TELLING.fullmatch(match["api"]) else None
+def is_typical(address: str) -> bool:
+    """Return whether an address shows CKAN's API."""
+    match = _API.fullmatch(address.partition("?")[0].rstrip("/"))
+    return match is not None and _TELLING.fullmatch(match["api"]) is not None
 
 
 def accept(address: str) -> str | None:
-    """Return the source URL of an address that is said to be a CKAN portal's, whatever it looks like."""
+    """Return the source URL of any web address, without the path of an API or a page."""
     typed = web_url(address, "ckan")
     if typed is None:
         return None
     url = typed.partition("?")[0].rstrip("/")
     match = _API.fullmatch(url)
     if match is None:
-        return _without_page(url)
+        return re.sub(r"/(?:dataset|organization|group)(?:/[^/]*)*$", "", url)
     return f"{match['site']}/v3/action" if match["api"].startswith("/v3") else match["site"]
-
-
-def _without_page(url: str) -> str:
-    """Return a portal's base, given one of its own pages."""
-    return re.sub(r"/(?:dataset|organization|group)(?:/[^/]*)*$", "", url)
 
 
 class CkanOptions(CatalogOptions):

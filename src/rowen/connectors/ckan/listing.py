@@ -1,7 +1,7 @@
 """The datasets of a CKAN portal in the order of identifiers, what was modified, and the identifiers alone."""
 
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
 from functools import partial
@@ -18,6 +18,7 @@ from rowen.connectors.catalog.listing import IdentifierPage, Listing, ListingPag
 from rowen.connectors.catalog.portal_client import (
     LEAST_ROWS,
     MOST_UNREAD,
+    UNRECEIVED,
     PageRequest,
     PortalClient,
     SourceRefusedError,
@@ -29,15 +30,13 @@ from rowen.connectors.ckan.address import CkanAddress, CkanOptions
 from rowen.connectors.ckan.lists import PackageLists, Unshown, is_disabled
 from rowen.connectors.ckan.paging import PackageRow, PageCursor, id_of, is_missing, mark_of
 from rowen.connectors.ckan.record import dataset_of, steady
-from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
+from rowen.errors import SourceError, SourceGoneError
 from rowen.formats import UnreadableError
 from rowen.formats.json import payload_of, read_json
 from rowen.model.hashes import Hash
 from rowen.model.items import Failed, Gone
 from rowen.model.url import address, quoted
 from rowen.net.response import Response
-
-__all__ = ["CkanListing"]
 
 MOST_PAGE_BYTES = 20 << 20
 """Larger pages are requested in smaller parts: two or three are in memory at a time. A thousand records of
@@ -71,7 +70,6 @@ class _Named(msgspec.Struct):
 
 _ANSWER, _NAMED = msgspec.json.Decoder(_Answer), msgspec.json.Decoder(_Named)
 _BARE = re.compile(r"[12]\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}")
-_UNRECEIVED = (UnreadableError, BodyTooLargeError, TooMuchError)
 
 
 class SearchPage(NamedTuple):
@@ -98,7 +96,7 @@ class CkanListing(Listing):
         self._options = options
         self._lists = PackageLists(portal, address.action)
 
-    async def pages(
+    async def read_pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Any = None
     ) -> AsyncGenerator[ListingPage]:
         """Yield the datasets in the order of identifiers; those of a portal that cannot be searched, by its lists."""
@@ -106,7 +104,7 @@ class CkanListing(Listing):
         if listed is None:
             is_first = since is None and place is None
             try:
-                async with aclosing(self._searched(since, place)) as pages:
+                async with aclosing(self._search_all(since, place)) as pages:
                     async for page in pages:
                         is_first = False
                         yield page
@@ -115,13 +113,26 @@ class CkanListing(Listing):
                 if not (is_first and self._is_without_search(problem)):
                     raise
                 refused = problem
+
+        def row_of(record: msgspec.Raw | Unshown) -> Row:
+            if not isinstance(record, Unshown):
+                return self._row(self._unread(record))
+            url = unread_url(self._address.site, "named", record.name)
+            return unreceived(url, record.error, {"name": record.name})
+
         # Each run reads all lists: they have neither dates nor an identifier listing.
         self.dated, self.identifiers = False, None
         try:
-            async with aclosing(self._listed(listed["listed"] if listed else None)) as pages:
-                async for page in pages:
+            async with aclosing(self._lists.read_pages(listed["listed"] if listed else None)) as lists:
+                async for part in lists:
                     listed = {}
-                    yield page
+                    yield ListingPage(
+                        await one_by_one(row_of, part.records),
+                        place=None if part.place is None else {"listed": part.place},
+                        declared=part.declared,
+                        clock=part.clock,
+                        unshown=part.missing,
+                    )
         except SourceError as problem:
             if listed is None and is_disabled(problem):
                 raise refused from problem
@@ -131,29 +142,29 @@ class CkanListing(Listing):
         """Return whether the lists may show what a search refuses; they know no filter of the user's."""
         return is_disabled(problem) and not self._options.filter
 
-    async def _listed(self, place: Any) -> AsyncGenerator[ListingPage]:
-        async with aclosing(self._lists.pages(place)) as pages:
-            async for page in pages:
-                yield ListingPage(
-                    await one_by_one(self._listed_row, page.records),
-                    place=None if page.place is None else {"listed": page.place},
-                    declared=page.declared,
-                    clock=page.clock,
-                    unshown=page.missing,
-                )
-
-    def _listed_row(self, record: msgspec.Raw | Unshown) -> Row:
-        if not isinstance(record, Unshown):
-            return self._row(self._unread(record))
-        url = unread_url(self._address.site, "named", record.name)
-        return unreceived(url, record.error, {"name": record.name})
-
-    async def _searched(self, since: datetime | None, place: Any) -> AsyncGenerator[ListingPage]:
+    async def _search_all(self, since: datetime | None, place: Any) -> AsyncGenerator[ListingPage]:
         cursor = PageCursor(since=stamp(since) if since else None, **(place or {}))
         behind, further = ("" if cursor.after is None or cursor.after.startswith("?") else cursor.after), 0
         async with aclosing(self._follow(cursor)) as parts:
             async for rows, page in parts:
-                places, behind, further = _places(page, behind, further, cursor.since)
+                # The places of rows without identifiers: behind the last identifier, and how many of them follow it.
+                places: dict[int, dict[str, Any]] = {}
+                for position, row in enumerate(page.rows, page.start):
+                    if name := id_of(row):
+                        behind, further = name, 0
+                    else:
+                        places[id(row)] = {
+                            "position": position,
+                            "behind": behind,
+                            "further": further,
+                            "since": cursor.since,
+                        }
+                        further += 1
+                doubt = None
+                if page.total is None:
+                    doubt = "The portal does not declare how many datasets it has."
+                elif cursor.repeated:
+                    doubt = f"The portal declares {page.total} datasets, but pages came again."
                 row_of = partial(self._placed, places)
                 *earlier, last = _parted(rows, page)
                 for part in earlier:
@@ -166,7 +177,7 @@ class CkanListing(Listing):
                     place=None if cursor.at_end else {"position": cursor.position, "after": cursor.after},
                     declared=page.total,
                     clock=page.clock,
-                    doubt=_doubt(cursor, page),
+                    doubt=doubt,
                     ends_by_count=cursor.ends_by_count and not earlier and len(page.rows) < page.asked,
                 )
 
@@ -182,10 +193,10 @@ class CkanListing(Listing):
             except SourceError:
                 raise problem from None
         if page.total is None:
-            raise SourceError(f"{self._address.action} does not tell how many datasets it has.")
+            raise SourceError(f"{self._address.action} does not declare how many datasets it has.")
         return page.total
 
-    async def identifier_pages(self) -> AsyncGenerator[IdentifierPage]:
+    async def read_identifiers(self) -> AsyncGenerator[IdentifierPage]:
         """Yield the identifiers of all datasets."""
         # However large the records are, identifiers are small.
         self._portal.size.learn(self._options.page_size)
@@ -196,27 +207,40 @@ class CkanListing(Listing):
                     [self._address.item(name) if (name := id_of(row)) else None for row in rows], page.total
                 )
 
-    async def record(self, url: str, handle: str | None = None) -> Row | None:
+    async def read_record(self, url: str, handle: str | None = None) -> Row | None:
         """Return one dataset by the URL of its item; by a search if the option `filter` is set, which it applies."""
         name = self._address.identifier(url)
         if self._address.item(name) != url:
             return None
-        record, refused = None, False
+        record: Any = None
+        refused = False
         try:
-            record = await (self._filtered(name) if self._options.filter else self._shown(name))
+            if not self._options.filter:
+                shown = await self._portal.request(f"{self._address.action}/package_show?id={quoted(name)}", once=True)
+                record = self._result(shown)
+            else:
+                escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+                arguments = {"rows": 1, "start": 0, "fq": f'+id:"{escaped}" +({self._options.filter})'}
+                private = {"include_private": "true"} if self._options.include_private else {}
+                query = urlencode({**arguments, **private}, errors="surrogatepass")
+                response = await self._portal.request(f"{self._address.action}/package_search?{query}", once=True)
+                record = self._read(next(iter(self._found(response, 0, 1).rows), None))
         except SourceGoneError:
             pass
         except SourceRefusedError:
             refused = True
-        if id_of(record) != name or not self._is_listed(record):
-            absent = not refused and (record is None or id_of(record) == name)
-            return Row(Failed(url, "The portal lists this dataset, but does not show it."), absent=absent)
-        return self._row(record)
+        if id_of(record) == name:
+            # A search shows no drafts, and private datasets only if it is asked for them.
+            is_private = record.get("private") is True and not self._options.include_private
+            if not is_private and record.get("state") != "draft":
+                return self._row(record)
+        absent = not refused and (record is None or id_of(record) == name)
+        return Row(Failed(url, "The portal lists this dataset, but does not show it."), absent=absent)
 
     async def retry(self, place: Any) -> Any | None:
-        """Ask for the row at a position, together with the one before, which tells whether rows have moved meanwhile.
+        """Request the row at a position, and the one before it, which shows whether rows have moved meanwhile.
 
-        Where they have, the row that follows the same identifier is looked for.
+        If they have, search the row that follows the same identifier.
         """
         if "name" in place:
             return None if await self._lists.is_shown(str(place["name"])) else place
@@ -236,7 +260,7 @@ class CkanListing(Listing):
             """Return whether the row at a position comes later; None if it is the one that is looked for."""
             try:
                 page = await self._search(at, 1, since=since, ids=True, once=True)
-            except _UNRECEIVED:
+            except UNRECEIVED:
                 return None
             names = [*map(id_of, page.rows)]
             return True if not names else (names[0] > name) if names[0] else None
@@ -254,22 +278,6 @@ class CkanListing(Listing):
             step *= 2
         return None
 
-    async def _shown(self, name: str) -> Any:
-        url = f"{self._address.action}/package_show?id={quoted(name)}"
-        return self._result(await self._portal.get(url, once=True))
-
-    async def _filtered(self, name: str) -> Any:
-        escaped = name.replace("\\", "\\\\").replace('"', '\\"')
-        wanted = {"rows": 1, "start": 0, "fq": f'+id:"{escaped}" +({self._options.filter})'}
-        private = {"include_private": "true"} if self._options.include_private else {}
-        url = f"{self._address.action}/package_search?{urlencode({**wanted, **private}, errors='surrogatepass')}"
-        return self._read(next(iter(self._found(await self._portal.get(url, once=True), 0, 1).rows), None))
-
-    def _is_listed(self, record: Any) -> bool:
-        """Return whether a search would show the record to us as well."""
-        is_private = record.get("private") is True and not self._options.include_private
-        return not is_private and record.get("state") != "draft"
-
     async def _follow(self, cursor: PageCursor) -> AsyncGenerator[tuple[list[Any], SearchPage]]:
         """Yield the rows of each page that did not come before, and the page."""
         async with self._portal.ahead() as ahead:
@@ -279,70 +287,60 @@ class CkanListing(Listing):
                     continue
                 rows = cursor.take(page.start, page.rows)
                 cursor.move(page.start, page.rows, page.total, is_new=bool(rows))
+                size = self._portal.size.rows
                 if not cursor.ended:
-                    ahead.want(self._following(cursor, page, ahead.most))
+                    # Only if the positions of the next pages are known. A list of changes is not prefetched: if the
+                    # portal ignores the filter, it is left after a page.
+                    starts: Iterable[int] = ()
+                    if page.total is not None and size > 1 and cursor.overlaps and not cursor.since:
+                        most = min(ahead.most, max(1, _AHEAD_BYTES // max(page.size_bytes, 1)))
+                        starts = islice(cursor.starts(size, page.total), most)
+                    urls = [self._search_url(start, size, since=cursor.since, ids=cursor.ids) for start in starts]
+                    ahead.want([*map(PageRequest, urls)])
                 if rows or cursor.ended:
                     yield rows, page
                 if cursor.ended:
                     return
 
-    def _following(self, cursor: PageCursor, page: SearchPage, most: int) -> list[PageRequest]:
-        """Return the next pages, if their positions are known.
-
-        A list of changes is not prefetched: if the portal ignores the filter, it is left after a page.
-        """
-        size = self._portal.size.rows
-        if page.total is None or size < 2 or not cursor.overlaps or cursor.since:
-            return []
-        most = min(most, max(1, _AHEAD_BYTES // max(page.size_bytes, 1)))
-        starts = islice(cursor.starts(size, page.total), most)
-        return [PageRequest(self._search_url(start, size, since=cursor.since, ids=cursor.ids)) for start in starts]
-
     async def _page(self, cursor: PageCursor) -> SearchPage:
         """Return the next page, whatever it takes: a record that cannot be received costs only itself."""
+        start, since = cursor.position, cursor.since
+
+        async def ask(rows: int) -> SearchPage:
+            begin = start - 1 if cursor.overlaps and rows > 1 else start
+            page = await self._search(begin, rows, since=since, ids=cursor.ids, could_be_less=rows > 1)
+            # Limit the page size to what the portal returns and to the memory for a page.
+            received = len(page.rows)
+            if 0 < received <= page.asked // 2 and page.start + received < (page.total or 0):
+                self._portal.size.learn(received)
+            if page.size_bytes > MOST_PAGE_BYTES:
+                fitting = received * MOST_PAGE_BYTES // page.size_bytes
+                self._portal.size.learn(min(page.asked, max(LEAST_ROWS, fitting)))
+            return page
+
         try:
-            return await self._portal.page(partial(self._sized, cursor), alive=partial(self._be_there, cursor.since))
-        except _UNRECEIVED as problem:
+            # A portal that fails over the filter fails each time: its count is requested once.
+            alive = partial(self._search, 0, 0, since=since, once=since is not None)
+            return await self._portal.page(ask, alive=alive)
+        except UNRECEIVED as problem:
             if isinstance(problem, TooMuchError) and self._portal.unread > MOST_UNREAD:
                 raise
-            return await self._unreceived(cursor, problem)
-
-    async def _be_there(self, since: str | None) -> None:
-        """Ask for a count; of what was modified, once, since a portal that fails over the filter fails each time."""
-        await self._search(0, 0, since=since, once=since is not None)
-
-    async def _sized(self, cursor: PageCursor, rows: int) -> SearchPage:
-        start = cursor.position - 1 if cursor.overlaps and rows > 1 else cursor.position
-        page = await self._search(start, rows, since=cursor.since, ids=cursor.ids, could_be_less=rows > 1)
-        self._learn(page)
-        return page
-
-    def _learn(self, page: SearchPage) -> None:
-        """Limit the page size to what the portal returns and to the memory for a page."""
-        received = len(page.rows)
-        if 0 < received <= page.asked // 2 and page.start + received < (page.total or 0):
-            self._portal.size.learn(received)
-        if page.size_bytes > MOST_PAGE_BYTES:
-            fitting = received * MOST_PAGE_BYTES // page.size_bytes
-            self._portal.size.learn(min(page.asked, max(LEAST_ROWS, fitting)))
-
-    async def _unreceived(self, cursor: PageCursor, problem: SourceError) -> SearchPage:
-        """Return the row of a record that cannot be received: its identifier alone may be."""
-        start = cursor.position
+            error = str(problem)
+        # The identifier of a record that cannot be received may be received alone.
         try:
-            page = await self._search(start, 1, since=cursor.since, ids=True)
+            page = await self._search(start, 1, since=since, ids=True)
             names = [*map(id_of, page.rows)]
         except SourceError:
-            page = await self._search(0, 0, since=cursor.since)
+            page = await self._search(0, 0, since=since)
             is_end = start >= (page.total or 0) and await self._is_end(cursor)
             names = [] if is_end else [""]
-        return page._replace(start=start, rows=[PackageRow(name, error=str(problem)) for name in names])
+        return page._replace(start=start, rows=[PackageRow(name, error=error) for name in names])
 
     async def _is_end(self, cursor: PageCursor) -> bool:
-        """Return whether the listing ends before a row that fails, and that the count does not tell of.
+        """Return whether the listing ends before a row that fails and that is not counted.
 
-        It does if the row before comes first when the order is turned round. Behind a row that failed as well nothing
-        can be told; once that one can be read, a walk looks again.
+        It does if the row before comes first in the reverse order. Behind a row that failed as well this is unknown;
+        once that row can be read, a walk checks again.
         """
         if cursor.after is not None and cursor.after.startswith("?"):
             return True
@@ -366,33 +364,30 @@ class CkanListing(Listing):
         """Return one page, sorted by identifier; with `ids`, identifiers only."""
         url = self._search_url(start, rows, since=since, ids=ids, last_first=last_first)
         try:
-            return self._found(await self._portal.get(url, could_be_less=could_be_less, once=once), start, rows)
+            return self._found(await self._portal.request(url, could_be_less=could_be_less, once=once), start, rows)
         except SourceError as problem:
             problem.args = (f"{problem} The page was start={start}, rows={rows}.",)
             raise
 
     def _search_url(self, start: int, rows: int, *, since: str | None, ids: bool, last_first: bool = False) -> str:
-        wanted: dict[str, str | int] = {"rows": rows, "start": start, "sort": "id desc" if last_first else "id asc"}
-        if fq := self._filter(since):
-            wanted["fq"] = fq
-        if ids:
-            wanted["fl"] = "id"
-        if self._options.include_private:
-            wanted["include_private"] = "true"
-        return f"{self._address.action}/package_search?{urlencode(wanted)}"
-
-    def _filter(self, since: str | None) -> str | None:
+        query: dict[str, str | int] = {"rows": rows, "start": start, "sort": "id desc" if last_first else "id asc"}
         dated = f"metadata_modified:[{since} TO *]" if since else None
         own = self._options.filter
-        return f"+{dated} +({own})" if dated and own else dated or own
+        if fq := f"+{dated} +({own})" if dated and own else dated or own:
+            query["fq"] = fq
+        if ids:
+            query["fl"] = "id"
+        if self._options.include_private:
+            query["include_private"] = "true"
+        return f"{self._address.action}/package_search?{urlencode(query)}"
 
     def _result(self, response: Response) -> Any:
         """Return the result inside the envelope, which some portals leave out."""
         data = read_json(response.body, self._address.action)
         if isinstance(data, dict) and data.get("success") is False:
             error = data.get("error")
-            said = error.get("message") or error.get("__type") if isinstance(error, dict) else error
-            raise SourceError(f"{self._address.action} reports an error: {said or 'it does not say which'}.")
+            message = error.get("message") or error.get("__type") if isinstance(error, dict) else error
+            raise SourceError(f"{self._address.action} reports an error: {message or 'it does not say which'}.")
         return data.get("result", data) if isinstance(data, dict) else data
 
     def _found(self, response: Response, start: int, asked: int) -> SearchPage:
@@ -462,31 +457,16 @@ class CkanListing(Listing):
             return Row(Gone(url, "The portal says that it is deleted."), modified)
         if row.get("type") == "harvest":
             return Row(Gone(url, "It describes a harvest, not a dataset."), modified)
-        language = self._options.language
+        options = self._options
         seen = unparsed_json(
             row,
-            lambda one: dataset_of(one, self._address, language=language),
+            lambda content: dataset_of(content, self._address, language=options.language),
             url=url,
             steady=steady,
-            language=language,
-            landing_page=self._options.landing_page,
+            options=options,
             mark=mark,
         )
         return Row(seen, modified)
-
-
-def _places(
-    page: SearchPage, behind: str, further: int, since: str | None
-) -> tuple[dict[int, dict[str, Any]], str, int]:
-    """Return the places of rows without identifiers, the last identifier, and the number of such rows after it."""
-    places: dict[int, dict[str, Any]] = {}
-    for position, row in enumerate(page.rows, page.start):
-        if name := id_of(row):
-            behind, further = name, 0
-        else:
-            places[id(row)] = {"position": position, "behind": behind, "further": further, "since": since}
-            further += 1
-    return places, behind, further
 
 
 class PagePart(NamedTuple):
@@ -510,17 +490,11 @@ def _parted(taken: list[Any], page: SearchPage) -> Iterator[PagePart]:
     yield PagePart(rows)
 
 
-def _doubt(cursor: PageCursor, page: SearchPage) -> str | None:
-    if page.total is None:
-        return "The portal does not tell how many datasets it has."
-    return f"The portal declares {page.total} datasets, but pages came again." if cursor.repeated else None
-
-
-def _modified(said: Any) -> datetime | None:
-    """Return a date as CKAN writes it, which is quickly read; any other as well."""
-    if isinstance(said, str) and _BARE.fullmatch(said):
+def _modified(date: Any) -> datetime | None:
+    """Parse a date; the form that CKAN writes is parsed faster."""
+    if isinstance(date, str) and _BARE.fullmatch(date):
         try:
-            return datetime.fromisoformat(said).replace(tzinfo=UTC)
+            return datetime.fromisoformat(date).replace(tzinfo=UTC)
         except ValueError:
             return None
-    return moment(said)
+    return moment(date)

@@ -15,6 +15,7 @@ import msgspec
 
 from rowen.connectors.catalog.portal_client import (
     MOST_UNREAD,
+    UNRECEIVED,
     PageRequest,
     PortalClient,
     SourceBusyError,
@@ -22,13 +23,11 @@ from rowen.connectors.catalog.portal_client import (
     TooMuchError,
 )
 from rowen.connectors.catalog.text import word
-from rowen.errors import BodyTooLargeError, FetchError, SourceError, SourceGoneError
+from rowen.errors import FetchError, SourceError, SourceGoneError
 from rowen.formats import UnreadableError
 from rowen.formats.json import read_json
 from rowen.model.url import quoted
 from rowen.net.response import Response
-
-__all__ = ["PackageLists", "Unshown", "is_disabled"]
 
 SHOWN_AT_ONCE = 20
 """Datasets that are requested one by one and make a page. An interrupted run requests so many again; with fewer,
@@ -75,19 +74,26 @@ class PackageLists:
 
     async def names(self) -> list[str]:
         """Return the names of all datasets, sorted."""
-        response = await self._portal.get(f"{self._action}/package_list")
+        response = await self._portal.request(f"{self._action}/package_list")
         answer = read_json(response.body, self._action)
         result = answer.get("result") if isinstance(answer, dict) else answer
         if not isinstance(result, list):
             raise UnreadableError(f"{self._action}/package_list answered with JSON that is no list of names.")
-        return sorted({name for one in result if (name := word(one))})
+        return sorted({name for value in result if (name := word(value))})
 
-    async def pages(self, place: Any = None) -> AsyncGenerator[ListPage]:
+    async def read_pages(self, place: Any = None) -> AsyncGenerator[ListPage]:
         """Yield all records from a place on; raises if the portal has no such lists."""
         names = await self.names()
         if place is None:
-            place = {"offset": 0} if await self._has_records(names) else {"after": ""}
-        parts = self._by_offset(place["offset"], len(names)) if "offset" in place else self._shown(place, names)
+            try:
+                has_records = bool((await self._records(0, 1))[1]) or not names
+            except SourceError as problem:
+                if isinstance(problem, FetchError | SourceBusyError):
+                    raise
+                has_records = False
+            place = {"offset": 0} if has_records else {"after": ""}
+        by_offset = "offset" in place
+        parts = self._read_lists(place["offset"], len(names)) if by_offset else self._read_one_by_one(place, names)
         async with aclosing(parts) as pages:
             async for page in pages:
                 yield page
@@ -95,26 +101,17 @@ class PackageLists:
     async def is_shown(self, name: str) -> bool:
         """Return whether a dataset can be received, or is no longer there; asks once."""
         try:
-            await self._portal.get(self._url_of(name), once=True)
+            await self._portal.request(self._url_of(name), once=True)
         except (SourceGoneError, SourceRefusedError):
             return True
-        except (UnreadableError, BodyTooLargeError, TooMuchError):
+        except UNRECEIVED:
             return False
         return True
 
-    async def _has_records(self, names: Sequence[str]) -> bool:
-        try:
-            _, records, _ = await self._records(0, 1)
-        except SourceError as problem:
-            if isinstance(problem, FetchError | SourceBusyError):
-                raise
-            return False
-        return bool(records) or not names
-
-    async def _by_offset(self, offset: int, declared: int) -> AsyncGenerator[ListPage]:
+    async def _read_lists(self, offset: int, declared: int) -> AsyncGenerator[ListPage]:
         """Yield pages by offset, until one is empty or all declared records came.
 
-        The newest come first in most portals: an edit during the walk may hide a record, which the count then tells.
+        The newest come first in most portals: an edit during the walk may hide a record, which the count then shows.
         """
         while True:
             wanted, records, response = await self._portal.page(partial(self._records, offset), alive=self.names)
@@ -129,14 +126,14 @@ class PackageLists:
     async def _records(self, offset: int, rows: int) -> tuple[int, list[msgspec.Raw], Response]:
         """Return how many records were requested, and the records."""
         url = f"{self._action}/current_package_list_with_resources?limit={rows}&offset={offset}"
-        response = await self._portal.get(url, could_be_less=rows > 1)
+        response = await self._portal.request(url, could_be_less=rows > 1)
         try:
             return rows, msgspec.json.decode(response.body, type=_Result).result, response
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             raise UnreadableError(f"{url} answered with JSON that is no list of datasets.") from None
 
-    async def _shown(self, place: Any, names: list[str]) -> AsyncGenerator[ListPage]:
-        """Yield the datasets one by one, several on their way at a time where the host may be asked so."""
+    async def _read_one_by_one(self, place: Any, names: list[str]) -> AsyncGenerator[ListPage]:
+        """Yield the datasets one by one; prefetch as many as the host allows."""
         left = [name for name in names if name > str(place["after"])]
         async with self._portal.ahead() as ahead:
             for begin in range(0, max(len(left), 1), SHOWN_AT_ONCE):
@@ -144,10 +141,22 @@ class PackageLists:
                 records: list[msgspec.Raw | Unshown] = []
                 clock: datetime | None = None
                 for number, name in enumerate(batch, begin):
-                    ahead.want([PageRequest(self._url_of(one)) for one in left[number : number + ahead.most]])
-                    record, response = await self._one(name)
-                    records += [record] if record is not None else []
-                    clock = clock or (self._portal.clock(response) if response else None)
+                    ahead.want([PageRequest(self._url_of(next_)) for next_ in left[number : number + ahead.most]])
+                    try:
+                        response = await self._portal.request(self._url_of(name), could_be_less=True)
+                        records.append(msgspec.json.decode(response.body, type=_Shown).result)
+                    except (SourceGoneError, SourceRefusedError):
+                        # The portal does not have or show it.
+                        continue
+                    except UNRECEIVED as problem:
+                        records.append(self._passed(name, problem))
+                        continue
+                    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                        broken = UnreadableError(f"{self._url_of(name)} shows no dataset.")
+                        records.append(self._passed(name, broken))
+                        continue
+                    self._unshown = 0
+                    clock = clock or self._portal.clock(response)
                 is_end = begin + SHOWN_AT_ONCE >= len(left)
                 yield ListPage(
                     records,
@@ -156,20 +165,6 @@ class PackageLists:
                     clock or self._portal.now(),
                     missing=len(batch) - len(records),
                 )
-
-    async def _one(self, name: str) -> tuple[msgspec.Raw | Unshown | None, Response | None]:
-        """Return one dataset; None if the portal does not have or show it."""
-        try:
-            response = await self._portal.get(self._url_of(name), could_be_less=True)
-            shown = msgspec.json.decode(response.body, type=_Shown).result
-        except (SourceGoneError, SourceRefusedError):
-            return None, None
-        except (UnreadableError, BodyTooLargeError, TooMuchError) as problem:
-            return self._passed(name, problem), None
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return self._passed(name, UnreadableError(f"{self._url_of(name)} shows no dataset.")), None
-        self._unshown = 0
-        return shown, response
 
     def _passed(self, name: str, problem: SourceError) -> Unshown:
         self._unshown += 1

@@ -18,8 +18,6 @@ from rowen.connectors.catalog.text import word
 from rowen.formats.json import payload_of
 from rowen.model.hashes import body_hash
 
-__all__ = ["PackageRow", "PageCursor", "id_of", "is_missing", "mark_of"]
-
 MOST_SETBACKS = 20
 """Steps back after which a listing is taken for one without an order: each costs a page, and a busy portal needs few.
 """
@@ -99,7 +97,7 @@ class PageCursor:
             return True
         self._setbacks += 1
         if self._stepped_back or self._setbacks > MOST_SETBACKS:
-            log.warning("the listing keeps no order; only its count can tell whether it was seen whole")
+            log.warning("the listing has no stable order; only its count can prove that it was read whole")
             self._setbacks = MOST_SETBACKS + 1
             return True
         self._stepped_back = True
@@ -140,7 +138,7 @@ class PageCursor:
         return taken
 
     def move(self, start: int, rows: Sequence[Any], count: int | None, *, is_new: bool) -> None:
-        """Note where to go on, and whether the listing has ended."""
+        """Store the next position, and whether the listing has ended."""
         end = start + len(rows)
         stepped_back, self._stepped_back = self._stepped_back, False
         # A list of changes mostly has one page: whether to confirm that is decided by the walk.

@@ -1,6 +1,6 @@
-"""Geographic metadata by ISO 19115: in the writing of ISO 19139 (gmd), and in that of ISO 19115-3 (mdb).
+"""Geographic metadata by ISO 19115, encoded as ISO 19139 (gmd) or as ISO 19115-3 (mdb).
 
-Both are alike but for namespaces and some names, so that one reading by local names does for both.
+The encodings differ in namespaces and in some names, so that reading by local names serves both.
 """
 
 import re
@@ -12,8 +12,6 @@ from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.resources import format_of
 from rowen.connectors.catalog.text import code_of, plain, wordings
 from rowen.formats.xml import Element, local, said
-
-__all__ = ["dataset", "form_of", "identifier", "is_iso", "stamp"]
 
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _BOX = ("westBoundLongitude", "southBoundLatitude", "eastBoundLongitude", "northBoundLatitude")
@@ -48,41 +46,46 @@ def dataset(bare: Dataset, record: Element, language: str | None) -> Dataset:
     about = record.find("{*}identificationInfo/*")
     if about is None:
         return replace(bare, modified=iso(stamp(record)))
-    locales, main = _locales(record), _main_language(record)
+    locales = {
+        locale.get("id", ""): _language(locale.find("{*}languageCode")) or _language(locale.find("{*}language"))
+        for path in ("{*}locale/{*}PT_Locale", "{*}otherLocale/{*}PT_Locale")
+        for locale in record.findall(path)
+    }
+    # The main language of the metadata, and those of the data.
+    of_locale = "{*}defaultLocale/{*}PT_Locale/{*}language"
+    main = _language(record.find("{*}language")) or _language(record.find(of_locale)) or None
+    languages = filter(None, map(_language, about.findall("{*}language") + about.findall(of_locale)))
     cited = about.find("{*}citation/{*}CI_Citation")
-    titled = _texts(None if cited is None else cited.find("{*}title"), locales, main)
-    told = _texts(about.find("{*}abstract"), locales, main)
-    wording = wordings(titled, told, preferred=language or main)
+    titles = _texts(None if cited is None else cited.find("{*}title"), locales, main)
+    abstracts = _texts(about.find("{*}abstract"), locales, main)
+    wording = wordings(titles, abstracts, preferred=language or main)
     dates = _dates(cited.findall("{*}date/{*}CI_Date")) if cited is not None else {}
     resources = tuple(_resources(record))
+    links = (resource.url for resource in resources if resource.format == "WWW:LINK")
+    pages = (_words(record.find("{*}dataSetURI")), *links)
+    keywords = about.findall("{*}descriptiveKeywords/{*}MD_Keywords/{*}keyword")
+    scopes = record.findall("{*}hierarchyLevel")
+    scopes += record.findall("{*}metadataScope/{*}MD_MetadataScope/{*}resourceScope")
+    codes = [code for scope in scopes for value in scope if (code := value.get("codeListValue") or said(value))]
+    # Without a scope it is a dataset, as in the standard, unless it describes a service.
+    default_kind = "service" if local(about.tag) == "SV_ServiceIdentification" else None
     return replace(
         bare,
         title=wording.title,
         description=wording.description,
-        tags=tuple(_tags(about)),
+        tags=(*filter(None, map(_words, keywords)), *map(_words, about.findall("{*}topicCategory"))),
         publisher=_publisher(record, about),
         licence=_licence(about),
-        languages=tuple(dict.fromkeys([*_languages(about), *filter(None, [main]), *wording.others])),
+        languages=tuple(dict.fromkeys([*languages, *filter(None, [main]), *wording.others])),
         issued=iso(dates.get("publication")) or iso(dates.get("creation")),
         modified=iso(dates.get("revision")) or iso(stamp(record)),
         spatial="; ".join(dict.fromkeys(_places(about))),
         temporal=", ".join(dict.fromkeys(_periods(about))),
-        landing_page=_landing_page(record, resources),
+        landing_page=next((url for url in pages if url.startswith(("http://", "https://"))), ""),
         resources=resources,
-        record_kind=_record_kind(record, about),
+        record_kind=(kind_named(codes) or "other") if codes else default_kind,
         texts=wording.others,
     )
-
-
-def _record_kind(record: Element, about: Element) -> str | None:
-    """Return the scope of the metadata; without one, a dataset, as in the standard, unless it describes a service."""
-    scopes = record.findall("{*}hierarchyLevel") + record.findall(
-        "{*}metadataScope/{*}MD_MetadataScope/{*}resourceScope"
-    )
-    codes = [code for one in scopes for scope in one if (code := scope.get("codeListValue") or said(scope))]
-    if not codes:
-        return "service" if local(about.tag) == "SV_ServiceIdentification" else None
-    return kind_named(codes) or "other"
 
 
 def form_of(protocol: str) -> str:
@@ -93,9 +96,9 @@ def form_of(protocol: str) -> str:
 
 def _words(tree: Element | None) -> str:
     """Return the text of a property in the main language; of a code, its value."""
-    for one in tree if tree is not None else ():
-        if local(one.tag) != "PT_FreeText":
-            return "\n".join(line.strip() for line in "".join(one.itertext()).strip().splitlines()) or one.get(
+    for part in tree if tree is not None else ():
+        if local(part.tag) != "PT_FreeText":
+            return "\n".join(line.strip() for line in "".join(part.itertext()).strip().splitlines()) or part.get(
                 "codeListValue", ""
             )
     return ""
@@ -104,92 +107,57 @@ def _words(tree: Element | None) -> str:
 def _texts(tree: Element | None, locales: Mapping[str, str], main: str | None) -> dict[str, str]:
     """Return the texts of a property by language."""
     texts = {main or "": _words(tree)}
-    for one in tree.findall("{*}PT_FreeText/{*}textGroup/{*}LocalisedCharacterString") if tree is not None else ():
-        name = one.get("locale", "").lstrip("#")
+    for part in tree.findall("{*}PT_FreeText/{*}textGroup/{*}LocalisedCharacterString") if tree is not None else ():
+        name = part.get("locale", "").lstrip("#")
         code = locales.get(name) or code_of(name) or name.lower()
-        texts.setdefault(code, "".join(one.itertext()).strip())
+        texts.setdefault(code, "".join(part.itertext()).strip())
     return {code: text for code, text in texts.items() if text}
-
-
-def _locales(record: Element) -> dict[str, str]:
-    locales = {}
-    for one in record.findall("{*}locale/{*}PT_Locale") + record.findall("{*}otherLocale/{*}PT_Locale"):
-        code = _language(one.find("{*}languageCode")) or _language(one.find("{*}language"))
-        locales[one.get("id", "")] = code
-    return locales
-
-
-def _main_language(record: Element) -> str | None:
-    language = _language(record.find("{*}language")) or _language(
-        record.find("{*}defaultLocale/{*}PT_Locale/{*}language")
-    )
-    return language or None
-
-
-def _languages(about: Element) -> list[str]:
-    properties = about.findall("{*}language") + about.findall("{*}defaultLocale/{*}PT_Locale/{*}language")
-    return [code for one in properties if (code := _language(one))]
 
 
 def _language(tree: Element | None) -> str:
     if tree is None:
         return ""
-    coded = next((one.get("codeListValue", "") for one in tree), "")
+    coded = next((part.get("codeListValue", "") for part in tree), "")
     words = coded or _words(tree)
     return code_of(words) or words.lower()
-
-
-def _tags(about: Element) -> Iterator[str]:
-    for one in about.findall("{*}descriptiveKeywords/{*}MD_Keywords/{*}keyword"):
-        if words := _words(one):
-            yield words
-    for one in about.findall("{*}topicCategory"):
-        yield _words(one)
 
 
 def _publisher(record: Element, about: Element) -> str:
     """Return the organisation whose role is the nearest to publishing."""
     parties = [party for path in _PARTIES for party in about.findall(path)] + record.findall("{*}contact/*")
-    named = [(_words(party.find("{*}role")), _organisation(party)) for party in parties]
-    for role in _ROLES:
-        for played, name in named:
-            if played == role and name:
-                return name
-    return next((name for _, name in named if name), "")
-
-
-def _organisation(party: Element) -> str:
-    return _words(party.find("{*}organisationName")) or _words(party.find("{*}party/{*}CI_Organisation/{*}name"))
+    names: list[tuple[str, str]] = []
+    for party in parties:
+        old = _words(party.find("{*}organisationName"))
+        name = old or _words(party.find("{*}party/{*}CI_Organisation/{*}name"))
+        names += [(_words(party.find("{*}role")), name)] if name else []
+    by_role = (name for wanted in _ROLES for role, name in names if role == wanted)
+    return next(by_role, names[0][1] if names else "")
 
 
 def _licence(about: Element) -> str:
     """Return the constraints of use: the address of a licence if there is one, else text."""
     blocks = about.findall("{*}resourceConstraints/*")
     blocks.sort(key=lambda block: block.find("{*}useConstraints") is None)
-    licences = [words for block in blocks for words in _constraints(block) if words]
+    texts: list[str] = []
+    for block in blocks:
+        for part in block:
+            if local(part.tag) in ("otherConstraints", "useLimitation"):
+                anchor = part.find("{*}Anchor")
+                texts += [address_of_licence(anchor.get(_HREF, "") if anchor is not None else ""), _words(part)]
+        # A licence may be cited as a document.
+        for cited in block.findall("{*}reference/{*}CI_Citation"):
+            linkages = cited.findall("{*}onlineResource/{*}CI_OnlineResource/{*}linkage")
+            texts += [*(address_of_licence(_words(linkage)) for linkage in linkages), _words(cited.find("{*}title"))]
+    licences = list(filter(None, texts))
     return next(filter(None, map(address_of_licence, licences)), "") or next(iter(licences), "")
-
-
-def _constraints(block: Element) -> Iterator[str]:
-    """Return the texts and links of a block; a licence may be cited as a document."""
-    for one in block:
-        if local(one.tag) in ("otherConstraints", "useLimitation"):
-            anchor = one.find("{*}Anchor")
-            if address := address_of_licence(anchor.get(_HREF, "") if anchor is not None else ""):
-                yield address
-            yield _words(one)
-    for cited in block.findall("{*}reference/{*}CI_Citation"):
-        for linkage in cited.findall("{*}onlineResource/{*}CI_OnlineResource/{*}linkage"):
-            yield address_of_licence(_words(linkage))
-        yield _words(cited.find("{*}title"))
 
 
 def _dates(dates: list[Element]) -> dict[str, str]:
     """Return the first date of each type."""
-    found: dict[str, str] = {}
-    for one in dates:
-        found.setdefault(_words(one.find("{*}dateType")), _words(one.find("{*}date")))
-    return {kind: date for kind, date in found.items() if date}
+    first: dict[str, str] = {}
+    for date in dates:
+        first.setdefault(_words(date.find("{*}dateType")), _words(date.find("{*}date")))
+    return {kind: date for kind, date in first.items() if date}
 
 
 def _places(about: Element) -> Iterator[str]:
@@ -213,30 +181,21 @@ def _periods(about: Element) -> Iterator[str]:
             yield iso(at) or at
 
 
-def _landing_page(record: Element, resources: tuple[Resource, ...]) -> str:
-    address = _words(record.find("{*}dataSetURI"))
-    links = [resource.url for resource in resources if resource.format == "WWW:LINK"]
-    return next((url for url in (address, *links) if url.startswith(("http://", "https://"))), "")
-
-
-def _resources(record: Element) -> Iterator[Resource]:
-    seen = set()
-    forms = [_words(one) for one in record.findall("{*}distributionInfo//{*}MD_Format/{*}name")]
-    forms += [_words(one) for one in record.findall("{*}distributionInfo//{*}formatSpecificationCitation/*/{*}title")]
-    known = [form for form in dict.fromkeys(forms) if form]
+def _resources(record: Element) -> list[Resource]:
+    formats = record.findall("{*}distributionInfo//{*}MD_Format/{*}name")
+    formats += record.findall("{*}distributionInfo//{*}formatSpecificationCitation/*/{*}title")
+    known = {form for form in map(_words, formats) if form}
+    resources: list[Resource] = []
     for options in record.findall("{*}distributionInfo//{*}MD_DigitalTransferOptions"):
         links = options.findall("{*}onLine/{*}CI_OnlineResource")
         size_bytes = _size_bytes(options) if len(links) == 1 else None
-        for link in links:
-            resource = _resource(link, known[0] if len(known) == 1 else "", size_bytes)
-            if resource.url and resource.url not in seen:
-                seen.add(resource.url)
-                yield resource
-    for link in record.findall("{*}identificationInfo//{*}connectPoint/{*}CI_OnlineResource"):
-        resource = _resource(link, "", None)
-        if resource.url and resource.url not in seen:
-            seen.add(resource.url)
-            yield resource
+        resources += [_resource(link, min(known) if len(known) == 1 else "", size_bytes) for link in links]
+    points = record.findall("{*}identificationInfo//{*}connectPoint/{*}CI_OnlineResource")
+    resources += [_resource(link, "", None) for link in points]
+    firsts: dict[str, Resource] = {}
+    for resource in resources:
+        firsts.setdefault(resource.url, resource)
+    return [resource for url, resource in firsts.items() if url]
 
 
 def _resource(link: Element, form: str, size_bytes: int | None) -> Resource:

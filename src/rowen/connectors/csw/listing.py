@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,7 +11,7 @@ from rowen.connectors.catalog import chronology
 from rowen.connectors.catalog.cursor import Noted, stamp
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import FAR_PAST, Listing, ListingPage, Row, Tokens, UnparsedRecord
-from rowen.connectors.catalog.portal_client import PageRequest, PortalClient, TooMuchError
+from rowen.connectors.catalog.portal_client import UNRECEIVED, PageRequest, PortalClient, TooMuchError
 from rowen.connectors.catalog.records import one_by_one, parsed, unidentified
 from rowen.connectors.csw.protocol import (
     Capabilities,
@@ -32,18 +31,18 @@ from rowen.connectors.csw.protocol import (
     read_one,
 )
 from rowen.connectors.csw.record import dataset_of, identifier_of, stamp_of, url_of
-from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
+from rowen.errors import SourceError, SourceGoneError
 from rowen.formats import UnreadableError
 from rowen.formats.xml import CutRecord, Element, XmlElement, written
 from rowen.model.hashes import Hash, body_hash
-from rowen.model.items import Failed, Fetched
+from rowen.model.items import Failed, Fetched, Validators
 from rowen.model.text import attempt
 from rowen.model.url import address
 
-__all__ = ["Catalogue"]
-
 WINDOW = 10_000
 """So many records some servers show and count, and no more."""
+
+_BEYOND = "The catalogue counts {} records, but shows no more than {}."
 
 MOST_HOLES = 3
 """Records in a row that can neither be read nor named: one or two are broken records, more are a broken server."""
@@ -89,7 +88,7 @@ class Catalogue(Listing):
         self._begin()
 
     def _begin(self) -> None:
-        """Forget what the previous walk met.
+        """Reset the state of the previous walk.
 
         `_last` is the last item that came, `_holes` how many records in a row could neither be read nor named, and
         `_unnamed` how many in all. `_is_unexplained` is set if a page failed, and no record was found to cause it.
@@ -99,33 +98,42 @@ class Catalogue(Listing):
         self._is_unexplained = False
 
     def open(self, known: Noted) -> None:
-        """Speak as in the last run, if there was one."""
+        """Use the dialect of the last run, if there was one."""
         self._dialect = parse_stored(known.notes, CswDialect) if known.notes else None
         if known.notes and self._dialect is None:
             known.forget()
 
     def notes(self) -> Mapping[str, Any]:
-        """How the service is spoken to."""
+        """Return the dialect of the service."""
         return asdict(self._dialect) if self._dialect else {}
 
-    async def pages(
+    @property
+    def _is_sorted(self) -> bool:
+        return self._dialect is not None and bool(self._dialect.sort)
+
+    async def read_pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
         """Yield the pages in the order of identifiers or, beyond what a service shows at once, in that of dates."""
         by_date, at = place.get("by_date") if place else None, place.get("at", 1) if place else 1
         doubt = None
         if place is None and since is None:
-            matched = await self._settle()
-            is_narrow = await self._is_narrow(matched)
+            matched = await self._detect_dialect()
+            # The service shows no more than its window if it counts just as many, or fails beyond.
+            is_narrow = matched == WINDOW
+            if matched is not None and matched > WINDOW:
+                try:
+                    is_narrow = not (await self._ask(CswQuestion(at=WINDOW + 1, size=1))).records
+                except UnreadableError:
+                    is_narrow = True
             by_date = {} if is_narrow and await self._find_date() else None
-            doubt = _beyond(matched) if is_narrow else None
+            doubt = _BEYOND.format(matched, WINDOW) if is_narrow else None
         elif since is not None and not await self._find_date():
-            yield ListingPage([], doubt="The catalogue cannot be asked by date.")
+            yield ListingPage([], doubt="The catalogue cannot be queried by date.")
             return
         # Dates of metadata are days as often as times: a whole day is requested.
         day = since.replace(hour=0, minute=0, second=0, microsecond=0) if since else None
-        parts = self._numbered(at, day, doubt) if by_date is None else self._dated(by_date)
-        async for page in parts:
+        async for page in self._read_numbered(at, day, doubt) if by_date is None else self._read_dated(by_date):
             yield page
 
     async def count(self, since: datetime | None = None) -> int | None:
@@ -143,18 +151,18 @@ class Catalogue(Listing):
             return 0
         return answer.matched if answer.records else 0
 
-    async def record(self, url: str, handle: str | None = None) -> Row | None:
+    async def read_record(self, url: str, handle: str | None = None) -> Row | None:
         """Return one record by the URL of its item, in the schema of the listing."""
         dialect, identifier = self._dialect, identifier_in(url)
         if dialect is None or item_url(self._url, identifier) != url:
             return None
         request = ask(self._url if dialect.post else dialect.url, by_identifier(identifier, dialect))
-        records = await read_one(await self._portal.get(request, accept=_ACCEPT, once=True), self._url)
+        records = await read_one(await self._portal.request(request, accept=_ACCEPT, once=True), self._url)
         rows = [row for record in records if (row := self._row(record)).url == url]
         return rows[0] if rows else Row(Failed(url, "The service does not show this record."), absent=True)
 
-    async def _settle(self) -> int | None:
-        """Find out how the service is spoken to; tells how many records it says to have."""
+    async def _detect_dialect(self) -> int | None:
+        """Find a dialect that the service answers; return the declared number of records."""
         stored = self._dialect
         capabilities = await self._capabilities()
         self._dates = capabilities.dates
@@ -165,46 +173,33 @@ class Catalogue(Listing):
                 continue
             self._dialect = replace(dialect, modified=stored.modified if stored else None)
             try:
-                return await self._hits()
+                try:
+                    return (await self._ask(CswQuestion())).matched
+                except CswRefusalError as problem:
+                    # A report that does not blame the question is not believed at once.
+                    if problem.is_question:
+                        raise
+                    return (await self._ask(CswQuestion())).matched
             except CswRefusalError as problem:
                 first = first or problem
             except (SourceGoneError, UnreadableError) as problem:
                 first = first or problem
                 dead.add((dialect.url, dialect.post))
         self._dialect = stored
-        raise first or SourceError(f"{self._url} cannot be asked for records.")
-
-    async def _hits(self) -> int | None:
-        """Return how many records there are; a report that does not blame the question is not believed at once."""
-        try:
-            return (await self._ask(CswQuestion())).matched
-        except CswRefusalError as problem:
-            if problem.is_question:
-                raise
-            return (await self._ask(CswQuestion())).matched
+        raise first or SourceError(f"{self._url} answers no request for records.")
 
     async def _capabilities(self) -> Capabilities:
         """Return the capabilities of the service; try two requests, since not all services negotiate versions."""
         why = "that is no CSW"
         for version in ("2.0.2", None):
-            response = await self._portal.get(capabilities_url(self._url, version), accept=_ACCEPT)
+            response = await self._portal.request(capabilities_url(self._url, version), accept=_ACCEPT)
             try:
                 if capabilities := Capabilities.read(response):
                     return capabilities
             except SourceError as problem:
                 why = str(problem)
             why = why if response.ok else f"status {response.status}"
-        raise SourceError(f"{self._url} does not tell what it can do: {why}")
-
-    async def _is_narrow(self, matched: int | None) -> bool:
-        """Return whether the service shows no more than its window: it counts just as many, or fails beyond."""
-        if matched is None or matched <= WINDOW:
-            return matched == WINDOW
-        try:
-            answer = await self._ask(CswQuestion(at=WINDOW + 1, size=1))
-        except UnreadableError:
-            return True
-        return not answer.records
+        raise SourceError(f"{self._url} did not answer GetCapabilities: {why}")
 
     async def _find_date(self) -> bool:
         """Return whether records can be filtered by date; find the first property that works."""
@@ -219,101 +214,95 @@ class Catalogue(Listing):
                 if (await self._ask(CswQuestion(since=FAR_PAST))).matched:
                     return True
             except UnreadableError as problem:
-                log.info("records cannot be asked for by %s: %s", name, problem)
+                log.info("records cannot be filtered by %s: %s", name, problem)
         self._dialect, self._dates = plain, ()
         return False
-
-    async def _numbered(self, at: int, since: datetime | None, doubt: str | None) -> AsyncGenerator[ListingPage]:
-        """Yield the pages by position; only what came moves it on."""
-        pages = self._walked(at, since, doubt)
-        async with self._portal.ahead(accept=_ACCEPT, media_type=_SENT) as ahead, aclosing(pages):
-            async for page in pages:
-                if page.place is not None:
-                    ahead.want(self._following(page, since, ahead.most))
-                yield page
-
-    def _following(self, page: ListingPage, since: datetime | None, most: int) -> list[PageRequest]:
-        """Return the next pages, if their positions are known.
-
-        Only full pages of a service that sorts them: without an order there are no places, and one that gives less than
-        it is asked for has its own idea of where the next one begins. What was modified fits on a page or two. Pages
-        shift when a record comes or goes between them; the count that each of them declares tells, in any order.
-        """
-        dialect, size, at = self._dialect, self._portal.size.rows, page.place["at"]
-        if dialect is None or not dialect.sort or since or len(page.rows) < size or not page.declared:
-            return []
-        places = range(at, page.declared + 1, size)[:most]
-        return [self._request_for(CswQuestion(place, size=size), dialect) for place in places]
 
     def _request_for(self, question: CswQuestion, dialect: CswDialect) -> PageRequest:
         if dialect.post:
             return PageRequest(dialect.url, question.body(dialect))
         return PageRequest(ask(dialect.url, question.arguments(dialect)))
 
-    async def _walked(self, at: int, since: datetime | None, doubt: str | None) -> AsyncGenerator[ListingPage]:
-        """Yield the pages by position, each requested when it is needed."""
+    async def _read_numbered(self, at: int, since: datetime | None, doubt: str | None) -> AsyncGenerator[ListingPage]:
+        """Yield the pages by position; only received records advance it."""
         largest, matched = 0, None
+        begin = stamp(since) if since else None
         self._begin()
-        while True:
-            question = CswQuestion(at, since=since)
-            try:
-                window = await (self._window(question) if matched is None or at <= matched else self._end(question))
-            except CswRefusalError as problem:
-                if since is None or at > 1:
-                    raise
-                yield ListingPage([], doubt=str(problem))
-                return
-            rows = _placed(window.rows, at, since)
-            at, matched = at + len(window.rows), window.matched
-            is_full = len(window.rows) >= min(window.asked, largest or window.asked)
-            largest = max(largest, len(window.rows))
-            ends_by_count = matched is not None and at > matched and not is_full
-            is_over = not window.rows or (ends_by_count and since is None)
-            yield ListingPage(
-                rows,
-                place=None if is_over or ends_by_count else {"at": at},
-                declared=None if doubt else matched,
-                clock=self._clock,
-                doubt=doubt or window.doubt,
-                unshown=window.unshown,
-                stumbled=window.stumbled,
-                ends_by_count=ends_by_count,
-            )
-            if is_over:
-                return
+        async with self._portal.ahead(accept=_ACCEPT, media_type=_SENT) as ahead:
+            while True:
+                question = CswQuestion(at, since=since)
+                try:
+                    window = await (self._window(question) if matched is None or at <= matched else self._end(question))
+                except CswRefusalError as problem:
+                    if since is None or at > 1:
+                        raise
+                    yield ListingPage([], doubt=str(problem))
+                    return
+                rows = [
+                    row if row.named else row._replace(place={"at": number, "since": begin})
+                    for number, row in enumerate(window.rows, at)
+                ]
+                at, matched = at + len(window.rows), window.matched
+                is_full = len(window.rows) >= min(window.asked, largest or window.asked)
+                largest = max(largest, len(window.rows))
+                ends_by_count = matched is not None and at > matched and not is_full
+                is_over = not window.rows or (ends_by_count and since is None)
+                page = ListingPage(
+                    rows,
+                    place=None if is_over or ends_by_count else {"at": at},
+                    declared=None if doubt else matched,
+                    clock=self._clock,
+                    doubt=doubt or window.doubt,
+                    unshown=window.unshown,
+                    stumbled=window.stumbled,
+                    ends_by_count=ends_by_count,
+                )
+                if page.place is not None:
+                    # Only full pages of a service that sorts them are prefetched: without an order there are no
+                    # places, and one that gives less than it is asked for has its own idea of where the next one
+                    # begins. What was modified fits on a page or two. Pages shift when a record comes or goes between
+                    # them; the count that each of them declares tells, in any order.
+                    size, dialect = self._portal.size.rows, self._dialect
+                    places = range(0)
+                    if dialect and dialect.sort and not since and len(rows) >= size and page.declared:
+                        places = range(at, page.declared + 1, size)[: ahead.most]
+                    questions = (CswQuestion(place, size=size) for place in places)
+                    ahead.want([self._request_for(next_, dialect) for next_ in questions] if dialect else [])
+                yield page
+                if is_over:
+                    return
 
     async def _end(self, question: CswQuestion) -> _Window:
         """Return the window after the last declared record: empty, or an error that there is nothing.
 
-        The count may be too low, and the report be that of a record over which the service fails.
+        The count may be too low, and the error may be that of a record over which the service fails.
         """
         size = self._portal.size.rows
         try:
             answer = await self._ask(replace(question, size=size))
         except (UnreadableError, TooMuchError) as problem:
-            if self._is_end_untold(question) or await self._is_end(question):
+            if self._is_end_unproved(question) or await self._is_end(question):
                 return self._ended(question, question.at - 1, problem)
             return await self._window(question)
         rows = await one_by_one(self._row, answer.records)
         self._last = rows[-1].url if rows else self._last
         return _Window(rows, answer.matched, size)
 
-    def _is_end_untold(self, question: CswQuestion) -> bool:
+    def _is_end_unproved(self, question: CswQuestion) -> bool:
         """Return whether only the count says that a place is behind the last record.
 
-        Behind a record that could not be named either, a walk looks again once that one can be read.
+        Behind a record that could not be named either, a walk checks again once that one can be read.
         """
-        is_sorted = self._dialect is not None and self._dialect.sort is not None
-        return question.at == 1 or question.by_date or not is_sorted or self._holes > 0
+        return question.at == 1 or question.by_date or not self._is_sorted or self._holes > 0
 
     def _ended(self, question: CswQuestion, matched: int | None, problem: SourceError) -> _Window:
         """Return the end of a list that is known from the count alone, which may be too low."""
         is_empty = question.at == 1 and question.since is not None and not question.by_date
-        doubted = is_empty or (self._is_unexplained and self._is_end_untold(question) and not self._holes)
+        doubted = is_empty or (self._is_unexplained and self._is_end_unproved(question) and not self._holes)
         why = f"The service fails behind the {question.at - 1} records that it counts: {problem}"
         return _Window([], matched, 1, doubt=why if doubted else None)
 
-    async def _dated(self, place: Any) -> AsyncGenerator[ListingPage]:
+    async def _read_dated(self, place: Any) -> AsyncGenerator[ListingPage]:
         """Yield the pages by date: no window ends them, but records without a date are in none of them."""
 
         async def answer(question: chronology.DatedQuestion) -> chronology.DatedAnswer:
@@ -322,14 +311,14 @@ class Catalogue(Listing):
             full = len(window.rows) >= window.asked
             return chronology.DatedAnswer(window.rows, None, self._clock or FAR_PAST, more, window.doubt, full)
 
-        doubts: list[str] = []
+        doubt = None
         self._begin()
         pages = chronology.chronology(answer, window=WINDOW, undated_kept=False, place=place or None)
         async for page in pages:
             if any(row.modified is None for row in page.rows):
-                doubts.append(_beyond(WINDOW))
+                doubt = _BEYOND.format(WINDOW, WINDOW)
             following = None if page.place is None else {"by_date": page.place}
-            yield replace(page, place=following, doubt=page.doubt or next(iter(doubts), None))
+            yield replace(page, place=following, doubt=page.doubt or doubt)
 
     async def _window(self, question: CswQuestion) -> _Window:
         """Return the next records: fewer of them where a window fails, until the one that is to blame stands alone."""
@@ -344,19 +333,15 @@ class Catalogue(Listing):
 
         try:
             answer = await self._portal.page(once, alive=lambda: self._ask(CswQuestion()))
-        except (UnreadableError, BodyTooLargeError, TooMuchError) as problem:
+        except UNRECEIVED as problem:
             return await self._hole(question, problem)
         self._holes = 0
         self._is_unexplained = self._is_unexplained or sizes[-1] < sizes[0]
         rows = await one_by_one(self._row, answer.records)
         self._last = rows[-1].url if rows else self._last
-        unshown = self._unwritten(answer, sizes[-1])
+        # Without an order, a wrong number of returned records proves nothing.
+        unshown = max(0, min(answer.returned or 0, sizes[-1]) - len(answer.records)) if self._is_sorted else 0
         return _Window(rows, answer.matched, sizes[-1], unshown=unshown, stumbled=len(sizes) > 1)
-
-    def _unwritten(self, answer: CswAnswer, asked: int) -> int:
-        """Return how many records the service says to have written, and has not; nothing is proved without an order."""
-        is_sorted = self._dialect is not None and self._dialect.sort is not None
-        return max(0, min(answer.returned or 0, asked) - len(answer.records)) if is_sorted else 0
 
     async def _hole(self, question: CswQuestion, problem: SourceError) -> _Window:
         """Return a single record that cannot be read: its identifier may still be had, in the plainest form."""
@@ -369,7 +354,7 @@ class Catalogue(Listing):
         matched = answer.matched
         # A place at which a walk goes on may be far behind an end that came nearer meanwhile.
         is_far = not self._last and question.at - 1 > (matched or 0)
-        if matched is not None and question.at > matched and (is_far or self._is_end_untold(question)):
+        if matched is not None and question.at > matched and (is_far or self._is_end_unproved(question)):
             return self._ended(question, matched, problem)
         if matched is not None and await self._is_end(question):
             return _Window([], matched, 1, unshown=max(0, matched - question.at + 1))
@@ -379,7 +364,11 @@ class Catalogue(Listing):
         self._unnamed += not identifier
         if not identifier and (self._holes >= MOST_HOLES or await self._shows_nothing(question, matched)):
             raise problem
-        url = item_url(self._url, identifier) if identifier else unread_url(self._url, *self._hole_name(question))
+        # A hole is named by its position or, in a list of changes, whose positions move, by its number.
+        name: tuple[str | int, ...] = (question.at,)
+        if question.since is not None:
+            name = (stamp(question.since), question.at) if question.by_date else ("modified", self._unnamed)
+        url = item_url(self._url, identifier) if identifier else unread_url(self._url, *name)
         self._last = address(url) if identifier else self._last
         failed = Failed(url, f"The record cannot be read: {problem}", payload=payload or None)
         return _Window(
@@ -400,62 +389,49 @@ class Catalogue(Listing):
         except (UnreadableError, TooMuchError):
             return True
 
-    def _hole_name(self, question: CswQuestion) -> tuple[str | int, ...]:
-        """Return the name of a hole: its position or, in a list of changes, whose positions move, its number."""
-        if question.since is None:
-            return (question.at,)
-        return (stamp(question.since), question.at) if question.by_date else ("modified", self._unnamed)
-
     async def retry(self, place: Any) -> Any | None:
-        """Ask for the record at a place by itself: one by number, or by date.
+        """Request the record at a place alone, by number or by date.
 
-        A service may fail behind its end as well: a place that is there no longer is none that still fails.
+        A service may also fail behind its end: a place that no longer exists is not one that still fails.
         """
         if self._dialect is None:
             return None
+
+        async def ask(dated: chronology.DatedQuestion, rows: int) -> chronology.DatedAnswer:
+            since = dated.after or FAR_PAST
+            answer = await self._ask(CswQuestion(dated.skip + 1, size=rows, since=since, by_date=True), once=True)
+            return chronology.DatedAnswer([*map(self._row, answer.records)], None, None, more=False)
+
+        by_date = "skip" in place
         try:
-            return await self._still(place)
+            if by_date:
+                return await chronology.retried(place, ask)
+            answer = await self._ask(CswQuestion(place["at"], size=1, since=moment(place.get("since"))), once=True)
+            return place if any(not self._row(record).named for record in answer.records) else None
         except (UnreadableError, TooMuchError):
-            if await self._is_behind(place):
+            at = place["skip"] + 1 if by_date else place["at"]
+            since = (chronology.question_at(place).after or FAR_PAST) if by_date else moment(place.get("since"))
+            if at > 1 and await self._is_behind(CswQuestion(at, since=since, by_date=by_date)):
                 return None
             raise
 
-    async def _is_behind(self, place: Any) -> bool:
+    async def _is_behind(self, question: CswQuestion) -> bool:
         """Return whether a place is behind the last record."""
-        by_date = "skip" in place
-        at = place["skip"] + 1 if by_date else place["at"]
-        since = (chronology.question_at(place).after or FAR_PAST) if by_date else moment(place.get("since"))
-        question = CswQuestion(at, since=since, by_date=by_date)
-        if at == 1:
-            return False
         matched = (await self._ask(replace(question, at=1, size=0), once=True)).matched
         # The count that follows in the same run needs no request.
-        self._counted = matched if since is None else self._counted
-        if matched is None or at <= matched:
+        self._counted = matched if question.since is None else self._counted
+        if matched is None or question.at <= matched:
             return False
         self._begin()
-        return at - 1 > matched or self._is_end_untold(question) or await self._is_end(question)
-
-    async def _still(self, place: Any) -> Any | None:
-        """Return the place if the record there still cannot be identified."""
-        if "skip" in place:
-
-            async def ask(dated: chronology.DatedQuestion, rows: int) -> chronology.DatedAnswer:
-                since = dated.after or FAR_PAST
-                found = await self._ask(CswQuestion(dated.skip + 1, size=rows, since=since, by_date=True), once=True)
-                return chronology.DatedAnswer([*map(self._row, found.records)], None, None, more=False)
-
-            return await chronology.retried(place, ask)
-        answer = await self._ask(CswQuestion(place["at"], size=1, since=moment(place.get("since"))), once=True)
-        return place if any(not self._row(record).named for record in answer.records) else None
+        return question.at - 1 > matched or self._is_end_unproved(question) or await self._is_end(question)
 
     async def _is_end(self, question: CswQuestion) -> bool:
         """Return whether the record before this place is the last one, whatever is counted behind it.
 
-        It is if it comes first when the order is turned round: a service that only does not show what follows names
+        It is if it comes first in the reverse order: a service that only fails over the following records names
         another one then.
         """
-        if question.at == 1 or question.by_date or self._dialect is None or not self._dialect.sort:
+        if question.at == 1 or question.by_date or not self._is_sorted:
             return False
         try:
             answer = await self._ask(CswQuestion(size=1, since=question.since, brief=True, last_first=True))
@@ -478,31 +454,27 @@ class Catalogue(Listing):
     async def _ask(self, question: CswQuestion, *, once: bool = False) -> CswAnswer:
         dialect = self._dialect
         if dialect is None:
-            raise SourceError(f"{self._url} was not asked yet what it can do.")
-        slow = question.size > 1
+            raise SourceError(f"The capabilities of {self._url} were not requested yet.")
         self._answer = b""
         url, body = self._request_for(question, dialect)
-        if body is None:
-            response = await self._portal.get(url, accept=_ACCEPT, could_be_less=slow, once=once)
-        else:
-            response = await self._portal.post(
-                url, body, media_type=_SENT, accept=_ACCEPT, could_be_less=slow, once=once
-            )
+        response = await self._portal.request(
+            url, body=body, media_type=_SENT, accept=_ACCEPT, could_be_less=question.size > 1, once=once
+        )
         self._clock = self._portal.clock(response)
         self._answer = response.body[:_PAYLOAD_BYTES]
         return await read(response, self._url)
 
     def _row(self, element: CutRecord | XmlElement) -> Row:
         def read() -> Row:
-            return self._unread(element) if isinstance(element, CutRecord) else self._named(element)
+            return self._unparsed(element) if isinstance(element, CutRecord) else self._named(element)
 
-        return attempt(read, lambda why: self._nameless(element, why))
+        def fail(why: str) -> Row:
+            whole = element.found() if isinstance(element, CutRecord) else element
+            return unidentified(self._url, f"The record cannot be read: {why}.", written(whole.tree))
 
-    def _nameless(self, element: CutRecord | XmlElement, why: str) -> Row:
-        whole = element.found() if isinstance(element, CutRecord) else element
-        return unidentified(self._url, f"The record cannot be read: {why}.", written(whole.tree))
+        return attempt(read, fail)
 
-    def _unread(self, cut: CutRecord) -> Row:
+    def _unparsed(self, cut: CutRecord) -> Row:
         """Return a record that is parsed only if its text changed."""
         if raw := name_in(cut.text):
             identifier, modified = raw.identifier, moment(raw.stamp)
@@ -522,28 +494,15 @@ class Catalogue(Listing):
     def _read(self, element: XmlElement, url: str, digest: Hash | None = None) -> Fetched | Failed:
         if element.why:
             return Failed(url, element.why, payload=written(element.tree))
-        language = self._options.language
+        options = self._options
         return parsed(
             url,
-            lambda: dataset_of(element.tree, self._url, language=language),
-            digest=digest,
+            lambda: dataset_of(element.tree, self._url, language=options.language),
+            Validators(body_hash=digest),
             payload=lambda: written(element.tree),
-            language=language,
-            landing_page=self._options.landing_page,
+            options=options,
         )
-
-
-def _placed(rows: list[Row], at: int, since: datetime | None) -> list[Row]:
-    """Return the rows from a position on, those that cannot be identified with their places."""
-    begin = stamp(since) if since else None
-    return [
-        row if row.named else row._replace(place={"at": number, "since": begin}) for number, row in enumerate(rows, at)
-    ]
 
 
 def _tree(element: CutRecord | XmlElement) -> Element:
     return element.look() if isinstance(element, CutRecord) else element.tree
-
-
-def _beyond(matched: int | None) -> str:
-    return f"The catalogue counts {matched} records, but shows no more than {WINDOW}."

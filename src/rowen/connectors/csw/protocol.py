@@ -16,39 +16,12 @@ from rowen.connectors.catalog.options import CatalogOptions, web_url
 from rowen.connectors.plain_options import option
 from rowen.errors import SourceError, SourceGoneError
 from rowen.formats import UnreadableError
-from rowen.formats.xml import CutRecord, Element, Reader, XmlElement, cut_up, local, read_in_steps, read_xml, said
+from rowen.formats.xml import CutRecord, Reader, XmlElement, cut_up, local, read_in_steps, read_xml, said
 from rowen.net.response import Response
 
-__all__ = [
-    "Capabilities",
-    "CswAnswer",
-    "CswDialect",
-    "CswOptions",
-    "CswQuestion",
-    "CswRefusalError",
-    "RawName",
-    "accept",
-    "ask",
-    "by_identifier",
-    "capabilities_url",
-    "identifier_in",
-    "is_capabilities",
-    "item_url",
-    "letters_of",
-    "name_in",
-    "read",
-    "read_one",
-    "recognise",
-]
+DCAT_SCHEMAS = ("http://data.europa.eu/930/", "http://data.europa.eu/r5r/", "http://www.w3.org/ns/dcat#")
+"""The names of GeoDCAT-AP, DCAT-AP and DCAT, the richest first."""
 
-DCAT_SCHEMAS = (
-    "http://data.europa.eu/930/",
-    "http://data.europa.eu/r5r/",
-    "http://www.w3.org/ns/dcat#",
-)
-"""What services call GeoDCAT-AP, DCAT-AP and DCAT, the richest first."""
-
-_PREFIX = "csw:"
 _TELLING = re.compile(r"[?&]service=csw\b|/csw(?:-[\w-]+)?/?(?:\?|$)", re.IGNORECASE)
 _SCHEME = re.compile(r"https?://", re.IGNORECASE)
 # Parameters of a request; others, such as the map file of a server, belong to the service.
@@ -59,11 +32,9 @@ _ARGUMENTS = re.compile(
 )
 
 
-def recognise(address: str) -> str | None:
-    """Return the service of `csw:https://…`, or of an address that shows the protocol."""
-    if address.startswith(_PREFIX) or (_SCHEME.match(address) and _TELLING.search(address.partition("#")[0])):
-        return accept(address)
-    return None
+def is_typical(address: str) -> bool:
+    """Return whether an address shows the protocol."""
+    return bool(_SCHEME.match(address) and _TELLING.search(address.partition("#")[0]))
 
 
 def accept(address: str) -> str | None:
@@ -84,7 +55,7 @@ def ask(base: str, arguments: Mapping[str, str]) -> str:
 
 
 def capabilities_url(base: str, version: str | None = "2.0.2") -> str:
-    """Return the URL of the question what a service can do."""
+    """Return the URL of the GetCapabilities request."""
     return ask(base, {"service": "CSW", "request": "GetCapabilities"} | ({"version": version} if version else {}))
 
 
@@ -110,7 +81,7 @@ class CswOptions(CatalogOptions):
     profile: Profile | None = option(default=None, description="the schema to ask for, instead of the richest")
 
     def reading(self) -> dict[str, Any]:
-        """Another schema is another record."""
+        """Return the options that decide how a record is read; another schema is another record."""
         return {**super().reading(), "profile": self.profile}
 
 
@@ -156,7 +127,7 @@ class CswDialect:
 class CswQuestion:
     """Records from a position on, the first being 1; none of them (`size` 0) asks how many there are.
 
-    `last_first` turns the order round.
+    `last_first` reverses the order.
     """
 
     at: int = 1
@@ -171,11 +142,24 @@ class CswQuestion:
         names = {"csw": _CSW[dialect.version], "f": _FILTER[dialect.version], **_NAMESPACES}
         spaces = " ".join(f'xmlns:{prefix}="{uri}"' for prefix, uri in names.items())
         attributes = " ".join(f"{name}={quoteattr(value)}" for name, value in self._attributes(dialect).items())
+        name, constraint, order = _PROPERTY[dialect.version], "", ""
+        if self.since is not None and dialect.modified:
+            constraint = (
+                '<csw:Constraint version="1.1.0"><f:Filter><f:PropertyIsGreaterThanOrEqualTo>'
+                f"<f:{name}>{escape(dialect.modified)}</f:{name}><f:Literal>{literal(self.since)}</f:Literal>"
+                "</f:PropertyIsGreaterThanOrEqualTo></f:Filter></csw:Constraint>"
+            )
+        if prop := self._sorted_by(dialect):
+            way = "DESC" if self.last_first else "ASC"
+            order = (
+                f"<f:SortBy><f:SortProperty><f:{name}>{escape(prop)}</f:{name}><f:SortOrder>{way}</f:SortOrder>"
+                "</f:SortProperty></f:SortBy>"
+            )
         return (
             f'<?xml version="1.0" encoding="UTF-8"?>\n<csw:GetRecords {spaces} {attributes}>'
             f"<csw:Query typeNames={quoteattr(dialect.types)}>"
             f"<csw:ElementSetName>{'brief' if self.brief else 'full'}</csw:ElementSetName>"
-            f"{self._constraint(dialect)}{self._order(dialect)}</csw:Query></csw:GetRecords>"
+            f"{constraint}{order}</csw:Query></csw:GetRecords>"
         ).encode()
 
     def arguments(self, dialect: CswDialect) -> dict[str, str]:
@@ -207,33 +191,12 @@ class CswQuestion:
         kind = "results" if self.size else "hits"
         return said | {"resultType": kind, "startPosition": str(self.at), "maxRecords": str(self.size or 1)}
 
-    def _constraint(self, dialect: CswDialect) -> str:
-        if self.since is None or not dialect.modified:
-            return ""
-        name = _PROPERTY[dialect.version]
-        return (
-            '<csw:Constraint version="1.1.0"><f:Filter><f:PropertyIsGreaterThanOrEqualTo>'
-            f"<f:{name}>{escape(dialect.modified)}</f:{name}><f:Literal>{literal(self.since)}</f:Literal>"
-            "</f:PropertyIsGreaterThanOrEqualTo></f:Filter></csw:Constraint>"
-        )
-
-    def _order(self, dialect: CswDialect) -> str:
-        prop = self._sorted_by(dialect)
-        if not prop:
-            return ""
-        name = _PROPERTY[dialect.version]
-        way = "DESC" if self.last_first else "ASC"
-        return (
-            f"<f:SortBy><f:SortProperty><f:{name}>{escape(prop)}</f:{name}><f:SortOrder>{way}</f:SortOrder>"
-            "</f:SortProperty></f:SortBy>"
-        )
-
     def _sorted_by(self, dialect: CswDialect) -> str | None:
         return dialect.modified if self.by_date else dialect.sort
 
 
 def by_identifier(identifier: str, dialect: CswDialect) -> dict[str, str]:
-    """Return the question for one record; every service answers it where it answers any, and as parameters of a URL."""
+    """Return the arguments of the request for one record, which every service answers by GET."""
     return {
         "service": "CSW",
         "version": dialect.version,
@@ -283,7 +246,11 @@ def name_in(text: str) -> RawName | None:
     if name is None or "<!" in text or text.count("dateStamp") != _OPEN_AND_CLOSE:
         return None
     stamp = _STAMP.search(text, name.end())
-    if stamp is None or _depth(text, stamp.start()) != 1 or not (identifier := _line(name["said"])):
+    if stamp is None:
+        return None
+    at = stamp.start()
+    depth = text.count("<", 0, at) - 2 * text.count("</", 0, at) - text.count("/>", 0, at)
+    if depth != 1 or not (identifier := _line(name["said"])):
         return None
     return RawName(identifier, _line(stamp["said"]))
 
@@ -295,18 +262,13 @@ def letters_of(record: CutRecord) -> bytes:
         return record.letters()
     if not _GML.issuperset(_DECLARED.findall(record.scope + text)):
         return record.letters()
-    return record._replace(text=_NUMBER.sub(_unnumbered, text)).letters()
 
+    def without(number: re.Match[str]) -> str:
+        """Drop a generated identifier in a tag; keep the same letters in a text between tags."""
+        at = number.start()
+        return "" if text.rfind("<", 0, at) > text.rfind(">", 0, at) else number[0]
 
-def _unnumbered(number: re.Match[str]) -> str:
-    """Replace text between tags, but not attributes."""
-    text, at = number.string, number.start()
-    return "" if text.rfind("<", 0, at) > text.rfind(">", 0, at) else number[0]
-
-
-def _depth(text: str, at: int) -> int:
-    """Return the depth of a position in a text without comments."""
-    return text.count("<", 0, at) - 2 * text.count("</", 0, at) - text.count("/>", 0, at)
+    return record._replace(text=_NUMBER.sub(without, text)).letters()
 
 
 def _line(words: str) -> str:
@@ -332,10 +294,7 @@ class CswRefusalError(UnreadableError):
 
 @dataclass(slots=True)
 class CswAnswer:
-    """Records, how many match the question, and how many are said to be in this answer.
-
-    Where the next ones are said to begin is not worth knowing.
-    """
+    """Records, how many match the question, and how many are said to be in this answer."""
 
     records: list[CutRecord | XmlElement] = field(default_factory=list)
     matched: int | None = None
@@ -350,7 +309,13 @@ async def read(response: Response, where: str) -> CswAnswer:
     root, found = await _read(response, where, reader, cut.rest if cut else response.body)
     if root != "GetRecordsResponse":
         raise SourceError(f"{where} answers with XML that is no list of records.")
-    answer = _sorted_out(found)
+    answer = CswAnswer()
+    for element in found:
+        if local(element.tree.tag) == "SearchResults":
+            answer.matched = _number(element.tree.get("numberOfRecordsMatched"))
+            answer.returned = _number(element.tree.get("numberOfRecordsReturned"))
+        else:
+            answer.records.append(element)
     answer.records += cut.records if cut else []
     return answer
 
@@ -375,7 +340,13 @@ async def _read(response: Response, where: str, reader: Reader, body: bytes) -> 
         raise type(problem)(f"{where}: {problem}", hint=problem.hint) from None
     root = local(reader.root or "")
     if root in _REPORTS:
-        raise _refusal([one.tree for one in found], where)
+        reports = [element.tree for element in found]
+        codes = (report.get("exceptionCode") or report.get("code") for report in reports)
+        code = next(filter(None, codes), "")
+        words = " ".join(map(said, reports))[:300]
+        refusal = CswRefusalError(f"{where} reports {code or 'an exception'}: {words}")
+        refusal.is_question = code in _BEYOND_US
+        raise refusal
     if not response.ok:
         raise _bad_status(response, where)
     return root, found
@@ -384,25 +355,6 @@ async def _read(response: Response, where: str, reader: Reader, body: bytes) -> 
 def _bad_status(response: Response, where: str) -> SourceError:
     kind = SourceGoneError if response.status in (404, 405, 410) else UnreadableError
     return kind(f"{where} answered with status {response.status}.")
-
-
-def _refusal(reports: list[Element], where: str) -> CswRefusalError:
-    code = next((code for report in reports if (code := report.get("exceptionCode") or report.get("code"))), "")
-    words = " ".join(map(said, reports))[:300]
-    problem = CswRefusalError(f"{where} reports {code or 'an exception'}: {words}")
-    problem.is_question = code in _BEYOND_US
-    return problem
-
-
-def _sorted_out(found: list[XmlElement]) -> CswAnswer:
-    answer = CswAnswer()
-    for one in found:
-        if local(one.tree.tag) == "SearchResults":
-            answer.matched = _number(one.tree.get("numberOfRecordsMatched"))
-            answer.returned = _number(one.tree.get("numberOfRecordsReturned"))
-        else:
-            answer.records.append(one)
-    return answer
 
 
 def _number(words: str | None) -> int | None:
@@ -437,15 +389,28 @@ class Capabilities:
     def read(cls, response: Response) -> "Capabilities | None":
         """Return the capabilities in a response; None if there are none in it."""
         reader = Reader(_OPERATION, heads=frozenset({"Capabilities"}), charset=response.charset)
-        found = [one.tree for one in read_xml(response.body, reader)]
+        trees = [element.tree for element in read_xml(response.body, reader)]
         if local(reader.root or "") != "Capabilities":
             return None
-        versions = [said(one) for one in found if local(one.tag) == "ServiceTypeVersion"]
-        versions += [one.get("version", "") for one in found if local(one.tag) == "Capabilities"]
-        for one in found:
-            if one.get("name") == "GetRecords":
-                return cls(tuple(filter(None, versions)), *_bindings(one), _schemas(one), tuple(_queryables(one)))
-        return cls(tuple(filter(None, versions)))
+        found = [said(tree) for tree in trees if local(tree.tag) == "ServiceTypeVersion"]
+        found += [tree.get("version", "") for tree in trees if local(tree.tag) == "Capabilities"]
+        versions = tuple(filter(None, found))
+        operation = next((tree for tree in trees if tree.get("name") == "GetRecords"), None)
+        if operation is None:
+            return cls(versions)
+        # A second binding is for SOAP, and says so.
+        posts = (post for post in operation.findall("{*}DCP/{*}HTTP/{*}Post") if "SOAP" not in said(post).upper())
+        schemas = [node for node in operation.findall("{*}Parameter") if node.get("name", "").lower() == "outputschema"]
+        queryables = [
+            node for node in operation.findall("{*}Constraint") if "queryables" in node.get("name", "").lower()
+        ]
+        return cls(
+            versions,
+            next(filter(None, (get.get(_HREF) for get in operation.findall("{*}DCP/{*}HTTP/{*}Get"))), None),
+            next(filter(None, (post.get(_HREF) for post in posts)), None),
+            tuple(said(value) for node in schemas for value in node.iter() if local(value.tag) == "Value"),
+            tuple(said(value) for node in queryables for value in node.iter() if local(value.tag) == "Value"),
+        )
 
     @property
     def dates(self) -> tuple[str, ...]:
@@ -456,8 +421,20 @@ class Capabilities:
     def dialects(self, base: str, profile: Profile | None = None) -> Iterator[CswDialect]:
         """Yield the possible dialects of the service, the best first."""
         version = "2.0.2" if "2.0.2" in self.versions or "3.0.0" not in self.versions else "3.0.0"
-        for url, post in self._places(base):
-            for schema in self._wanted(profile):
+        # The advertised endpoint, if it is on the same host, then the source's own.
+        ways = [(self.post, True), (self.get, False)] if self.post or not self.get else [(self.get, False)]
+        host = urlsplit(base).hostname
+        places = [(url, post) for url, post in ways if url and urlsplit(url).hostname == host]
+        # An empty schema stands for the Dublin Core of the version.
+        if profile is not None:
+            named = _SCHEMAS[profile]
+            schemas = [name for name in named if name in self.schemas] or list(named[:1]) or [""]
+        else:
+            known = (*_GMD, *_MDB, *DCAT_SCHEMAS)
+            offered = self.schemas or _GMD
+            schemas = [*(name for name in known if name in offered), ""]
+        for url, post in dict.fromkeys([*places, *((base, post) for _, post in ways)]):
+            for schema in schemas:
                 plain = CswDialect(version, url, post, schema)
                 plain = plain if schema else CswDialect(version, url, post, plain.plain_schema)
                 yield plain
@@ -466,47 +443,8 @@ class Capabilities:
                     yield CswDialect(version, url, post, schema, types="gmd:MD_Metadata", sort="apiso:identifier")
                 yield CswDialect(version, url, post, plain.schema, sort=None)
 
-    def _places(self, base: str) -> Iterator[tuple[str, bool]]:
-        """Yield the endpoints: the advertised one, if it is on the same host, then the source's own."""
-        ways = [(self.post, True), (self.get, False)] if self.post or not self.get else [(self.get, False)]
-        host = urlsplit(base).hostname
-        places = [(url, post) for url, post in ways if url and urlsplit(url).hostname == host]
-        yield from dict.fromkeys([*places, *((base, post) for _, post in ways)])
-
-    def _wanted(self, profile: Profile | None) -> list[str]:
-        """Return the schemas to request; an empty one is the Dublin Core of the version."""
-        if profile is not None:
-            named = _SCHEMAS[profile]
-            return [one for one in named if one in self.schemas] or list(named[:1]) or [""]
-        known = (*_GMD, *_MDB, *DCAT_SCHEMAS)
-        return [*(one for one in known if one in self.schemas or (not self.schemas and one in _GMD)), ""]
-
 
 def is_capabilities(body: bytes) -> bool:
     """Return whether an answer begins like the capabilities of a catalogue service."""
     head = body[:4000]
     return b"Capabilities" in head and b"http://www.opengis.net/cat/csw/" in head and b"<html" not in head.lower()
-
-
-def _bindings(operation: Element) -> tuple[str | None, str | None]:
-    gets = [one.get(_HREF) for one in operation.findall("{*}DCP/{*}HTTP/{*}Get")]
-    posts = operation.findall("{*}DCP/{*}HTTP/{*}Post")
-    # A second binding is for SOAP, and says so.
-    plain = [post for post in posts if "SOAP" not in said(post).upper()]
-    return next(filter(None, gets), None), next(filter(None, (one.get(_HREF) for one in plain)), None)
-
-
-def _schemas(operation: Element) -> tuple[str, ...]:
-    return tuple(
-        said(value)
-        for parameter in operation.findall("{*}Parameter")
-        if parameter.get("name", "").lower() == "outputschema"
-        for value in parameter.iter()
-        if local(value.tag) == "Value"
-    )
-
-
-def _queryables(operation: Element) -> Iterator[str]:
-    for constraint in operation.findall("{*}Constraint"):
-        if "queryables" in constraint.get("name", "").lower():
-            yield from (said(value) for value in constraint.iter() if local(value.tag) == "Value")

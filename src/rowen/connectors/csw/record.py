@@ -1,7 +1,7 @@
 """Map a record of a catalogue service to a dataset: ISO 19115 in either encoding, DCAT in RDF/XML, or Dublin Core."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
@@ -10,7 +10,7 @@ from xml.etree.ElementTree import tostring
 
 from rowen.connectors.catalog.dataset import Dataset, Resource, kind_named
 from rowen.connectors.catalog.dates import iso, moment
-from rowen.connectors.catalog.dcat import ITEMS, Reading
+from rowen.connectors.catalog.dcat import ITEMS
 from rowen.connectors.catalog.dcat import dataset_of as rdf_dataset
 from rowen.connectors.catalog.options import page_of_geonetwork
 from rowen.connectors.catalog.resources import format_of
@@ -18,12 +18,10 @@ from rowen.connectors.catalog.text import code_of, plain, wordings
 from rowen.connectors.csw import iso19115
 from rowen.connectors.csw.protocol import item_url
 from rowen.errors import SourceError
-from rowen.formats.rdf.graph import Graph, Iri, Node
+from rowen.formats.rdf.graph import Iri, Node
 from rowen.formats.rdf.syntax import RdfBody, read_graph
 from rowen.formats.xml import Element, local, plain_tree, said
 from rowen.model.hashes import body_hash, canonical_json
-
-__all__ = ["dataset_of", "identifier_of", "stamp_of", "url_of"]
 
 _RDF = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}"
 _DCAT = "{http://www.w3.org/ns/dcat#}"
@@ -36,33 +34,18 @@ def _is_dcat(record: Element) -> bool:
     return record.tag == f"{_RDF}RDF" or (record.tag.startswith(_DCAT) and local(record.tag) != "Record")
 
 
-def _dcat_identifier(record: Element) -> str:
-    """Return the identifier of the dataset in the record."""
-    reading = _reading(record, _NOWHERE, None)
-    return reading.dataset.identifier if reading else ""
+def _dcat_dataset(record: Element, base: str = _NOWHERE, language: str | None = None) -> Dataset | None:
+    """Return the dataset in a record of DCAT."""
+    root = record
+    if record.tag != f"{_RDF}RDF":
+        root = Element(f"{_RDF}RDF")
+        root.append(record)
+    return _read_rdf(tostring(root, encoding="unicode").encode("utf-8", "replace"), base, language)
 
 
-def _dcat_date(record: Element) -> str:
-    """Return when it was modified, as far as it tells."""
-    reading = _reading(record, _NOWHERE, None)
-    return (reading.dataset.modified or "") if reading else ""
-
-
-def _with_dcat(bare: Dataset, record: Element, base: str, language: str | None) -> Dataset:
-    """Return the dataset of the record, with the URL and the source of the bare one."""
-    reading = _reading(record, base, language)
-    if reading is None:
-        return bare
-    return replace(reading.dataset, url=bare.url, identifier=bare.identifier, source=bare.source)
-
-
-def _reading(record: Element, base: str, language: str | None) -> Reading | None:
-    return _read(_written(record), base, language)
-
-
-# One record is looked at for its identifier, its date and what it says.
+# A record is read for its identifier, for its date and for its dataset.
 @lru_cache(4)
-def _read(body: bytes, base: str, language: str | None) -> Reading | None:
+def _read_rdf(body: bytes, base: str, language: str | None) -> Dataset | None:
     try:
         parsed = read_graph(RdfBody(body, base), option="rdfxml", most_triples=_MOST_TRIPLES)
     except SourceError as problem:
@@ -70,22 +53,14 @@ def _read(body: bytes, base: str, language: str | None) -> Reading | None:
     if parsed.broken:
         raise ValueError(f"it is no RDF: {parsed.broken[0].why}")
     graph = parsed.graph
-    nodes = sorted((node for node in graph if ITEMS & graph.types(node)), key=lambda node: _rank(graph, node))
-    return rdf_dataset(graph, nodes[0], base, language=language) if nodes else None
 
+    def rank(node: Node) -> tuple[bool, bool, str]:
+        """Prefer a node with a title, and a dataset to a service or a series."""
+        is_titled = graph.says(node, "dct:title")
+        return not is_titled, "dcat:Dataset" not in graph.types(node), str(node) if isinstance(node, Iri) else "~"
 
-def _rank(graph: Graph, node: Node) -> tuple[bool, bool, str]:
-    """Return the one with a title, which is a dataset before it is a service or a series."""
-    is_titled = graph.says(node, "dct:title")
-    return not is_titled, "dcat:Dataset" not in graph.types(node), str(node) if isinstance(node, Iri) else "~"
-
-
-def _written(record: Element) -> bytes:
-    root = record
-    if record.tag != f"{_RDF}RDF":
-        root = Element(f"{_RDF}RDF")
-        root.append(record)
-    return tostring(root, encoding="unicode").encode("utf-8", "replace")
+    node = min((node for node in graph if ITEMS & graph.types(node)), key=rank, default=None)
+    return rdf_dataset(graph, node, base, language=language) if node is not None else None
 
 
 _PARTS = "cat cit dqc fcc gcx gex lan lis mac mas mcc mco mda mdb mds mdt mex mmi mpc mrc mrd mri mrl mrs msr"
@@ -110,7 +85,7 @@ _PREFIXES = {
     "http://www.w3.org/1999/xlink": "xlink",
     **{f"http://standards.iso.org/iso/19115/-3/{part}/{n}.0": part for part in _PARTS.split() for n in (1, 2)},
 }
-_PARTIES = ("publisher", "creator", "contributor")  # GeoNetwork tells the organisation as the last of these only
+_PARTIES = ("publisher", "creator", "contributor")  # GeoNetwork has the organisation as the last of these only
 _LATITUDE_FIRST = re.compile(r"urn:(?:x-)?ogc:def:crs:EPSG:[^:]{0,20}:4326", re.IGNORECASE)
 _MOST_LATITUDE = 90.0  # degrees; of longitudes twice as many
 # Generated identifiers of elements differ in each answer, and schema locations are no content.
@@ -135,7 +110,8 @@ def _of_schema(bare: Dataset, record: Element, base: str, language: str | None) 
     if iso19115.is_iso(record):
         return iso19115.dataset(bare, record, language)
     if _is_dcat(record):
-        return _with_dcat(bare, record, base, language)
+        dataset = _dcat_dataset(record, base, language)
+        return replace(dataset, url=bare.url, identifier=bare.identifier, source=bare.source) if dataset else bare
     return _of_dublin_core(bare, record, language)
 
 
@@ -144,14 +120,15 @@ def identifier_of(record: Element) -> str:
     if iso19115.is_iso(record):
         return iso19115.identifier(record)
     if _is_dcat(record):
-        return _dcat_identifier(record)
-    return next((words for one in record.findall("{*}identifier") if (words := said(one))), "")
+        dataset = _dcat_dataset(record)
+        return dataset.identifier if dataset else ""
+    return next((words for element in record.findall("{*}identifier") if (words := said(element))), "")
 
 
 def url_of(record: Element, base: str) -> str:
-    """Under which URL a record is known.
+    """Return the URL of a record's item.
 
-    One without an identifier is known by its title and organisation; it becomes another one when these change.
+    A record without an identifier is identified by its title and organisation: it becomes another when these change.
     """
     if identifier := identifier_of(record):
         return item_url(base, identifier)
@@ -160,18 +137,33 @@ def url_of(record: Element, base: str) -> str:
 
 
 def stamp_of(record: Element) -> datetime | None:
-    """Return when the record was modified, as far as it tells."""
+    """Return the modification date of a record; None if it has none."""
     if iso19115.is_iso(record):
         return moment(iso19115.stamp(record))
     if _is_dcat(record):
-        return moment(_dcat_date(record))
+        dataset = _dcat_dataset(record)
+        return moment(dataset.modified) if dataset else None
     return moment(said(record.find("{*}modified"))) or moment(said(record.find("{*}date")))
 
 
 def _of_dublin_core(bare: Dataset, record: Element, language: str | None) -> Dataset:
     texts = list(dict.fromkeys([*_words(record, "abstract"), *_words(record, "description")]))
     wording = wordings(next(iter(_words(record, "title")), ""), "\n\n".join(texts), preferred=language)
-    resources = tuple(_resources(record))
+    resources: list[Resource] = []
+    for element in record:
+        url = said(element)
+        if local(element.tag) in ("URI", "references") and url.startswith(("http://", "https://", "ftp://")):
+            protocol = element.get("protocol") or element.get("scheme") or ""
+            media_type = protocol if "/" in protocol and ":" not in protocol else ""
+            form = format_of(media_type, url) if media_type or not protocol else ""
+            resource = Resource(
+                url,
+                name=element.get("name", ""),
+                description=element.get("description", ""),
+                format=form or iso19115.form_of(protocol),
+                media_type=media_type,
+            )
+            resources.append(resource)
     boxes = [_box(box) for name in ("BoundingBox", "WGS84BoundingBox") for box in record.findall(f"{{*}}{name}")]
     return replace(
         bare,
@@ -188,7 +180,7 @@ def _of_dublin_core(bare: Dataset, record: Element, language: str | None) -> Dat
         spatial="; ".join([*_words(record, "spatial"), *_words(record, "coverage"), *boxes]),
         temporal=", ".join(_words(record, "temporal")),
         landing_page=next((resource.url for resource in resources if resource.format == "WWW:LINK"), ""),
-        resources=resources,
+        resources=tuple(resources),
         record_kind=kind_named(_words(record, "type")),
     )
 
@@ -196,7 +188,7 @@ def _of_dublin_core(bare: Dataset, record: Element, language: str | None) -> Dat
 def _box(box: Element) -> str:
     """Return a box from west to east and south to north.
 
-    Latitude comes first where a reference system is named by a URN, longitude otherwise. Numbers tell better: no
+    Latitude comes first where a reference system is named by a URN, longitude otherwise. Numbers decide first: no
     latitude is beyond 90. GeoNetwork writes the eastern corner before the western one; of the two boxes between two
     meridians the narrower one is meant.
     """
@@ -208,30 +200,13 @@ def _box(box: Element) -> str:
     first, second = max(abs(a), abs(c)), max(abs(b), abs(d))
     if max(first, second) > 2 * _MOST_LATITUDE:
         return " ".join(corners)
-    is_told = first <= _MOST_LATITUDE and _LATITUDE_FIRST.fullmatch(box.get("crs", ""))
-    west, south, east, north = (b, a, d, c) if second > _MOST_LATITUDE or is_told else (a, b, c, d)
+    is_latitude_first = first <= _MOST_LATITUDE and _LATITUDE_FIRST.fullmatch(box.get("crs", ""))
+    west, south, east, north = (b, a, d, c) if second > _MOST_LATITUDE or is_latitude_first else (a, b, c, d)
     if 0 < west - east < 2 * _MOST_LATITUDE:
         west, east = east, west
     return " ".join(f"{value:.10g}" for value in (west, south, east, north))
 
 
 def _words(record: Element, name: str) -> list[str]:
-    return list(dict.fromkeys(words for one in record.findall(f"{{*}}{name}") if (words := _lines(one))))
-
-
-def _lines(tree: Element) -> str:
-    return "\n".join(line.strip() for line in "".join(tree.itertext()).strip().splitlines())
-
-
-def _resources(record: Element) -> Iterator[Resource]:
-    for one in record:
-        if local(one.tag) in ("URI", "references") and said(one).startswith(("http://", "https://", "ftp://")):
-            how = one.get("protocol") or one.get("scheme") or ""
-            media_type = how if "/" in how and ":" not in how else ""
-            yield Resource(
-                said(one),
-                name=one.get("name", ""),
-                description=one.get("description", ""),
-                format=(format_of(media_type, said(one)) if media_type or not how else "") or iso19115.form_of(how),
-                media_type=media_type,
-            )
+    texts = ("".join(element.itertext()).strip() for element in record.findall(f"{{*}}{name}"))
+    return list(dict.fromkeys("\n".join(map(str.strip, text.splitlines())) for text in texts if text))

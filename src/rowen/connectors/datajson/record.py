@@ -1,4 +1,4 @@
-"""A record of DCAT-US, 1.1 or 3, becomes a dataset."""
+"""Map records of DCAT-US, 1.1 or 3, to datasets."""
 
 import json
 import re
@@ -10,6 +10,7 @@ from typing import Any
 
 from rowen.connectors.catalog.dataset import Dataset, Resource, kind_named, place_of
 from rowen.connectors.catalog.dates import iso
+from rowen.connectors.catalog.records import Json, listed, objects
 from rowen.connectors.catalog.resources import columns_of_schema, format_named, format_of, media_type_named, size_of
 from rowen.connectors.catalog.text import codes_of, one_of, plain, word, wordings
 from rowen.formats.json_records import depths_at
@@ -17,30 +18,27 @@ from rowen.model.hashes import body_hash, canonical_json
 from rowen.model.text import UNREADABLE
 from rowen.model.url import canonical, quoted
 
-__all__ = [
-    "REMARK",
-    "SharedNames",
-    "Traits",
-    "base_of",
-    "dataset_of",
-    "is_record",
-    "is_variant",
-    "members_of",
-    "name_of",
-    "names_in",
-    "traits_of",
-]
-
 _SCHEME = re.compile(r"https?://", re.IGNORECASE)
 _LONGEST_PLACE = 2000  # letters: names, boxes and short polygons pass, outlines of countries (100 kB) do not
 _MEMBERS = ("seriesMember", "first", "last", "prev", "servesDataset")
 _LABELS = ("prefLabel", "label", "title", "name", "@value", "@id")
 
 
-def dataset_of(record: Mapping[str, Any], document: str, *, language: str | None = None) -> Dataset:
+def dataset_of(record: Json, document: str, *, language: str | None = None) -> Dataset:
     """Return the dataset of a record; missing values stay empty."""
     said = wordings(record.get("title"), record.get("description"), preferred=language)
     identifier = _identifier(record)
+    files = objects(record.get("distribution"))
+    # DCAT-US 3 puts the licence to the files: that of the dataset is theirs if they have the same.
+    licences = {_label(file.get("license"), said.language) for file in files}
+    # A whole geometry stays in the source's record.
+    place = place_of(record.get("spatial"))
+    endpoints = [
+        Resource(url=url, name=name)
+        for field, name in (("endpointURL", "Endpoint"), ("endpointDescription", "Description of the endpoint"))
+        for value in listed(record.get(field))
+        if (url := word(_bare(value)))
+    ]
     return Dataset(
         url=item_url(record, document),
         identifier=identifier,
@@ -48,28 +46,25 @@ def dataset_of(record: Mapping[str, Any], document: str, *, language: str | None
         description=said.description,
         tags=tuple(_words(record.get("keyword"), record.get("theme"))),
         publisher=_name(record.get("publisher"), said.language),
-        licence=_label(record.get("license"), said.language) or _shared_licence(record, said.language),
+        licence=_label(record.get("license"), said.language) or (licences.pop() if len(licences) == 1 else ""),
         languages=codes_of(_words(record.get("language"))) or tuple(filter(None, [said.language])),
         issued=iso(_bare(record.get("issued"))),
         modified=iso(_bare(record.get("modified"))),
-        spatial=_place(record.get("spatial")),
+        spatial=place if len(place) <= _LONGEST_PLACE else "",
         temporal=", ".join(_periods(record.get("temporal"))),
         landing_page=word(_bare(record.get("landingPage"))),
-        resources=(
-            *(_resource(object_, said.language) for object_ in _objects(record.get("distribution"))),
-            *_endpoints(record),
-        ),
+        resources=(*(_resource(file, said.language) for file in files), *endpoints),
         record_kind=kind_named(_words(record.get("@type"))),
         texts=said.others,
         source=record,
     )
 
 
-def item_url(record: Mapping[str, Any], document: str) -> str:
-    """Under which URL a record is known: its identifier if that is an address, else a route of the document.
+def item_url(record: Json, document: str) -> str:
+    """Return the URL of a record's item: its identifier if that is an address, else a route of the document.
 
     It is the same for http and https: portals change from one to the other, and back. A record without an identifier
-    is known by its page or file together with title and publisher; it becomes another one when these change.
+    is identified by its page or file together with title and publisher; it becomes another one when these change.
     """
     identifier = _identifier(record)
     if _SCHEME.match(identifier) and "#" not in identifier:
@@ -81,7 +76,7 @@ def item_url(record: Mapping[str, Any], document: str) -> str:
     return f"{base}#/unnamed/{body_hash(canonical_json(likeness(record))).hex()[:32]}"
 
 
-def _identifier(record: Mapping[str, Any]) -> str:
+def _identifier(record: Json) -> str:
     for name in ("identifier", "@id"):
         value = record.get(name)
         if isinstance(value, list) and value:
@@ -93,42 +88,32 @@ def _identifier(record: Mapping[str, Any]) -> str:
     return ""
 
 
-def likeness(record: Mapping[str, Any]) -> list[str]:
+def likeness(record: Json) -> list[str]:
     """Return what identifies a record without its identifier: its page or first file, its title and its publisher."""
     files = (
-        word(object_.get(name))
-        for object_ in _objects(record.get("distribution"))
-        for name in ("accessURL", "downloadURL")
+        word(file.get(name)) for file in objects(record.get("distribution")) for name in ("accessURL", "downloadURL")
     )
     place = word(record.get("landingPage")) or next(filter(None, files), "")
     return [_SCHEME.sub("", place, count=1), one_of(record.get("title"), None), _name(record.get("publisher"), None)]
 
 
-def _resource(one: Mapping[str, Any], language: str | None) -> Resource:
-    url = word(_bare(one.get("downloadURL"))) or word(_bare(one.get("accessURL")))
-    media_type = media_type_named(_label(one.get("mediaType"), language))
+def _resource(file: Json, language: str | None) -> Resource:
+    url = word(_bare(file.get("downloadURL"))) or word(_bare(file.get("accessURL")))
+    media_type = media_type_named(_label(file.get("mediaType"), language))
     return Resource(
         url=url,
-        name=one_of(one.get("title"), language),
-        description=plain(one_of(one.get("description"), language)),
-        format=format_named(_label(one.get("format"), language)) or format_of(media_type, url),
+        name=one_of(file.get("title"), language),
+        description=plain(one_of(file.get("description"), language)),
+        format=format_named(_label(file.get("format"), language)) or format_of(media_type, url),
         media_type=media_type,
-        size_bytes=size_of(_bare(one.get("byteSize"))),
-        columns=columns_of_schema(one, language),
+        size_bytes=size_of(_bare(file.get("byteSize"))),
+        columns=columns_of_schema(file, language),
     )
 
 
-def _endpoints(record: Mapping[str, Any]) -> Iterator[Resource]:
-    """Yield where a service of DCAT-US 3 is found."""
-    for field, name in (("endpointURL", "Endpoint"), ("endpointDescription", "Description of the endpoint")):
-        for one in _list(record.get(field)):
-            if url := word(_bare(one)):
-                yield Resource(url=url, name=name)
-
-
-def members_of(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the datasets that a series or a service holds whole, each once; mere names are none."""
-    members = [object_ for name in _MEMBERS for object_ in _objects(record.get(name)) if object_.get("title")]
+def members_of(record: Json) -> list[Json]:
+    """Return the complete datasets within a series or a service, each once."""
+    members = [member for name in _MEMBERS for member in objects(record.get(name)) if member.get("title")]
     return list({canonical_json(member): member for member in members}.values())
 
 
@@ -148,47 +133,23 @@ def _label(value: Any, language: str | None) -> str:
 
 
 def _name(value: Any, language: str | None) -> str:
-    names = [one.get("name") if isinstance(one, Mapping) and "name" in one else one for one in _list(value)]
+    agents = listed(value)
+    names = [agent.get("name") if isinstance(agent, Mapping) and "name" in agent else agent for agent in agents]
     return next((said for name in names if (said := one_of(name, language))), "")
 
 
-def _shared_licence(record: Mapping[str, Any], language: str | None) -> str:
-    """DCAT-US 3 puts the licence to the files: that of the dataset is theirs if they have the same."""
-    licences = {_label(object_.get("license"), language) for object_ in _objects(record.get("distribution"))}
-    return licences.pop() if len(licences) == 1 else ""
-
-
 def _words(*values: Any) -> Iterator[str]:
-    for value in values:
-        for one in _list(value):
-            if said := _label(one, None):
-                yield said
-
-
-def _place(value: Any) -> str:
-    """Return a place in words or numbers; a whole geometry stays in the source's record."""
-    said = place_of(value)
-    return said if len(said) <= _LONGEST_PLACE else ""
+    return (said for value in values for part in listed(value) if (said := _label(part, None)))
 
 
 def _periods(value: Any) -> Iterator[str]:
-    for one in _list(value):
-        if isinstance(one, Mapping):
-            start, end = _bare(one.get("startDate")), _bare(one.get("endDate"))
+    for period in listed(value):
+        if isinstance(period, Mapping):
+            start, end = _bare(period.get("startDate")), _bare(period.get("endDate"))
             if start or end:
                 yield f"{iso(start) or word(start)}/{iso(end) or word(end)}"
-        elif said := word(one):
+        elif said := word(period):
             yield said
-
-
-def _objects(value: Any) -> list[Mapping[str, Any]]:
-    return [one for one in _list(value) if isinstance(one, Mapping)]
-
-
-def _list(value: Any) -> list[Any]:
-    if isinstance(value, list):
-        return value
-    return [] if value is None or value == "" else [value]
 
 
 _IDENTIFIERS = (re.compile(rb'"identifier"\s*+:\s*+'), re.compile(rb'"@id"\s*+:\s*+'))
@@ -209,7 +170,7 @@ def is_record(value: Any) -> bool:
 
 
 def name_of(body: bytes, value: Any, document: str) -> str | None:
-    """Return the URL of the item that an unreadable record is about, if it tells."""
+    """Return the URL of the item of an unreadable record, if it can be identified."""
     if not isinstance(value, Mapping):
         return _url(_identifier_in(body[:_MOST_READ_BYTES]), document) if body[:1] == b"{" else None
     with suppress(*UNREADABLE):
@@ -219,7 +180,7 @@ def name_of(body: bytes, value: Any, document: str) -> str | None:
 
 def names_in(body: bytes, document: str) -> set[str]:
     """Return the URLs of all that may be in a broken piece: it may have swallowed other records."""
-    places = (found for pattern in _IDENTIFIERS for found in islice(pattern.finditer(body), _MOST_PLACES))
+    places = (place for pattern in _IDENTIFIERS for place in islice(pattern.finditer(body), _MOST_PLACES))
     return {url for place in places if (url := _url(_value(body, place.end()), document))}
 
 
@@ -231,26 +192,23 @@ def _url(identifier: Any, document: str) -> str | None:
 
 def _identifier_in(body: bytes) -> Any:
     """Return the identifier of a broken record: one that stands before the error and is its own, or the only one."""
-    sound_bytes = _sound_bytes(body)
+    # Behind the first error of the JSON, brackets and strings cannot be distinguished.
+    sound_bytes = len(body)
+    try:
+        _DECODER.raw_decode(body.decode("latin-1"))
+    except json.JSONDecodeError as problem:
+        sound_bytes = problem.pos
+    except RecursionError:
+        pass
     for pattern in _IDENTIFIERS:
         places = list(islice(pattern.finditer(body), _MOST_PLACES))
         sound = [place for place in places if place.start() < sound_bytes]
-        depths = depths_at(body, [one.start() for one in sound])
-        own = [one for one, depth in zip(sound, depths, strict=True) if depth == 1]
-        for found in own[:1] or (places if len(places) == 1 else []):
-            if said := _value(body, found.end()):
+        depths = depths_at(body, [place.start() for place in sound])
+        own = [place for place, depth in zip(sound, depths, strict=True) if depth == 1]
+        for place in own[:1] or (places if len(places) == 1 else []):
+            if said := _value(body, place.end()):
                 return said
     return None
-
-
-def _sound_bytes(body: bytes) -> int:
-    """Return up to where a body is JSON: after that, brackets and strings cannot be distinguished."""
-    with suppress(RecursionError):
-        try:
-            _DECODER.raw_decode(body.decode("latin-1"))
-        except json.JSONDecodeError as problem:
-            return problem.pos
-    return len(body)
 
 
 def _value(body: bytes, at: int) -> Any:
@@ -269,15 +227,10 @@ Traits = tuple[str, str, str]
 _VARIANT = re.compile(r"(?P<base>.*?)#?/shared/[0-9a-f]{32}", re.DOTALL)
 
 
-def traits_of(record: Mapping[str, Any]) -> Traits:
-    """What distinguishes a record from others with its identifier."""
+def traits_of(record: Json) -> Traits:
+    """Return the digests that distinguish a record from others with its identifier."""
     title = one_of(record.get("title"), None)
     return _digest("title", title), _digest("likeness", *likeness(record)), _digest("record", record)
-
-
-def variants(url: str, traits: Traits) -> list[str]:
-    """Return the URLs that a record may have if others share its identifier."""
-    return [_variant(url, digest) for digest in traits]
 
 
 def is_variant(url: str) -> bool:
@@ -294,43 +247,38 @@ def base_of(url: str) -> str:
 class SharedNames:
     """The URLs of records whose identifiers came more than once.
 
-    `sound` has the traits of the records by URL. `doubtful` are URLs of which a record cannot be read, or all of them
-    where a document breaks off: what is held under such a variant stays there.
+    `sound` has the traits of the records by URL. `doubtful` are URLs of which a record cannot be read, or None for all
+    of them, where a document breaks off: an item that is `stored` under such a variant keeps its URL.
     """
 
     def __init__(
-        self, sound: Mapping[str, Sequence[Traits]], held: Iterable[str], doubtful: frozenset[str] | None
+        self, sound: Mapping[str, Sequence[Traits]], stored: Iterable[str], doubtful: frozenset[str] | None
     ) -> None:
         self._sound = sound
-        self._held = frozenset(held)
+        self._stored = frozenset(stored)
         self._doubtful = doubtful
         self._names: dict[tuple[str, str], str] = {}
-        for url, found in sound.items():
-            self._settle(url, list(dict.fromkeys(found)))
+        for url, records in sound.items():
+            distinct = dict.fromkeys(records)
+            counts = Counter(digest for traits in distinct for digest in traits)
+            for traits in distinct if len(distinct) > 1 else ():
+                telling = next((digest for digest in traits if counts[digest] == 1), traits[-1])
+                self._names[url, traits[-1]] = _variant(url, telling)
 
     def knows(self, url: str) -> bool:
         """Return whether a record of this identifier can be read."""
         return bool(self._sound.get(url))
 
     def name(self, url: str, traits: Callable[[], Traits]) -> str:
-        """Under which URL a record is known whose identifier gives it this one."""
-        if url not in self._sound and not self._held:
+        """Return the URL of a record whose identifier gives it this one."""
+        if url not in self._sound and not self._stored:
             return url
-        told = traits()
-        return self._names.get((url, told[-1])) or self._held_name(url, told) or url
-
-    def _settle(self, url: str, distinct: Sequence[Traits]) -> None:
-        if len(distinct) < 2:
-            return
-        counts = Counter(digest for traits in distinct for digest in traits)
-        for traits in distinct:
-            telling = next((digest for digest in traits if counts[digest] == 1), traits[-1])
-            self._names[url, traits[-1]] = _variant(url, telling)
-
-    def _held_name(self, url: str, traits: Traits) -> str | None:
-        if not self._held or (self._doubtful is not None and url not in self._doubtful):
-            return None
-        return next((name for name in variants(url, traits) if name in self._held), None)
+        digests = traits()
+        if name := self._names.get((url, digests[-1])):
+            return name
+        is_doubtful = self._doubtful is None or url in self._doubtful
+        variants = [_variant(url, digest) for digest in digests] if is_doubtful else []
+        return next((name for name in variants if name in self._stored), url)
 
 
 def _variant(url: str, digest: str) -> str:

@@ -7,20 +7,29 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from rowen.connectors.base import Known, Parse, call_here, unread_url
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.cursor import CatalogCursor, stamp
+from rowen.connectors.catalog.dcat import row_of_node
 from rowen.connectors.catalog.listing import FAR_FUTURE, Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.options import CatalogOptions, web_url
-from rowen.connectors.catalog.portal_client import LONGEST_LIMIT_S, MOST_UNREAD, PortalClient, TooMuchError
+from rowen.connectors.catalog.portal_client import LONGEST_LIMIT_S, MOST_UNREAD, UNRECEIVED, PortalClient
 from rowen.connectors.catalog.records import unreceived
-from rowen.connectors.dcat.reading import Contents, Joining, RecordPart, paging_of, row_of, unread, with_parameters
+from rowen.connectors.dcat.reading import (
+    Contents,
+    Joining,
+    RecordPart,
+    paging_of,
+    payload_of_part,
+    unread,
+    with_parameters,
+)
 from rowen.connectors.plain_options import option
 from rowen.connectors.probe import Probe
-from rowen.errors import BodyTooLargeError, ItemError, SourceError, SourceGoneError
+from rowen.errors import ItemError, SourceError, SourceGoneError
 from rowen.formats import UnreadableError
 from rowen.formats.rdf.syntax import ACCEPT, Packed, read_packed, unpacked
 from rowen.model.items import Document, Fetched
@@ -28,12 +37,6 @@ from rowen.model.url import joined
 from rowen.net.client import Client
 from rowen.net.response import Response
 
-if TYPE_CHECKING:
-    from rowen.connectors.base import Options
-
-__all__ = ["Dcat", "linked"]
-
-_PREFIX = "dcat:"
 _TELLING = re.compile(
     r"/catalog\.(?:ttl|rdf|jsonld|nt|n3)|/api/1/site/catalog(?:\.\w+)?|/catalogue/dcat/\w+/\w+|/dcat-ap/[\d.]+\.json",
     re.IGNORECASE,
@@ -47,13 +50,6 @@ _OTHER = re.compile(rb"w3id\.org/(?:tree|ldes)#|project-open-data|w3\.org/ns/spa
 _ALTERNATE = re.compile(rb"<link\b[^<>]*>", re.IGNORECASE)
 _TYPE = re.compile(rb"text/turtle|application/rdf\+xml|application/ld\+json|text/n3", re.IGNORECASE)
 _HREF = re.compile(rb"""\bhref\s*=\s*["']?([^"'\s>]+)""", re.IGNORECASE)
-
-
-def recognise(address: str) -> str | None:
-    """Return the source URL of `dcat:https://…`, or of a known address of CKAN, udata, Eurostat and others."""
-    path = address.partition("?")[0].partition("#")[0]
-    telling = address.startswith(_PREFIX) or re.search(f"(?:{_TELLING.pattern})/?$", path, re.IGNORECASE)
-    return accept(address) if telling else None
 
 
 def accept(address: str) -> str | None:
@@ -91,7 +87,7 @@ class DcatOptions(CatalogOptions):
     whole: bool = option(default=False, description="the document has no further pages, whatever its size")
 
     def reading(self) -> dict[str, Any]:
-        """Return the language decides how a record is read, and the syntax."""
+        """Return the options that decide how a record is read."""
         return {**super().reading(), "format": self.format}
 
     def listing(self) -> dict[str, Any]:
@@ -116,12 +112,9 @@ class _RdfPage(NamedTuple):
     def tokens(self) -> Tokens | None:
         head = self.response
         stays = not head.redirects or head.moved_to == head.url
-        validator = head.etag or head.last_modified
-        return (
-            Tokens(head.url, head.etag, head.last_modified)
-            if stays and validator and not self.contents.broken
-            else None
-        )
+        if not stays or self.contents.broken or not (head.etag or head.last_modified):
+            return None
+        return Tokens(head.url, head.etag, head.last_modified)
 
 
 class _Next(NamedTuple):
@@ -152,11 +145,9 @@ class _Slice(NamedTuple):
         size = next((size for size in range(most, most // 2, -1) if self.start % size == 0), most)
         return with_parameters(self.url, page=self.start // size + 1, page_size=size)
 
-    def first(self) -> "_Slice":
-        return _Slice(with_parameters(self.url, page=self.start + 1, page_size=1), self.start, 1)
-
-    def behind_first(self) -> "_Slice":
-        return _Slice(with_parameters(self.url, page=self.start + 2, page_size=1), self.start + 1, 1)
+    def single(self, start: int) -> "_Slice":
+        """Return the page of a single record."""
+        return _Slice(with_parameters(self.url, page=start + 1, page_size=1), start, 1)
 
 
 class RdfListing(Listing):
@@ -179,7 +170,7 @@ class RdfListing(Listing):
         self._left: list[RecordPart] = []
         self._resumed: Any = None
 
-    async def pages(
+    async def read_pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
         """Yield the pages from a place on, the first one by default; all records, or those modified since."""
@@ -190,37 +181,56 @@ class RdfListing(Listing):
         except SourceError as problem:
             if since is None:
                 raise
-            yield ListingPage((), doubt=f"The catalog cannot be asked by date: {problem}")
+            yield ListingPage((), doubt=f"The catalog cannot be queried by date: {problem}")
 
     async def _walk(self, since: datetime | None, place: Any, tokens: Tokens | None) -> AsyncGenerator[ListingPage]:
         joining, until = (Joining(self._left), self._resumed) if since is None else (Joining(), None)
         self._left, self._resumed = [], place
         before: _RdfPage | None = None
         requested: set[str] = set()
-        following: _Next | None = _Next(_address_in(place) or (tokens.url if tokens else self._first(since)))
+        resumed = (place.get("from") or place.get("url")) if isinstance(place, dict) else None
+        following: _Next | None = _Next(resumed or (tokens.url if tokens else self._first_url(since)))
         while following is not None and (answer := await self._answer(following, tokens)):
             requested.add(following.url)
-            tokens, following = None, self._after(answer, before, since)
+            tokens, following = None, self._next(answer, before, since)
             repeated = following is not None and following.url in requested
             following = None if repeated else following
             single = following is None and before is None and place is None
             if single and since is None:
                 self.tokens = answer.tokens
             parts = await asyncio.to_thread(self._parts, answer, joining)
-            going_on = _place(following, joining)
+            resume_at: dict[str, str] | None = None
+            if following is not None and following.number is None:
+                # At the next page, or before it where a part still waits for its other half.
+                begin = joining.begin
+                resume_at = {"url": following.url, "from": begin} if begin else {"url": following.url}
             if following is None and place is not None:
                 self._left = joining.finish()
-            elif following is None or (until and going_on == until):
+            elif following is None or (until and resume_at == until):
                 parts += joining.finish()
-            rows = await asyncio.to_thread(self._rows, answer.contents, parts)
+            contents = answer.contents
+            rows = await asyncio.to_thread(self._rows, contents, parts)
             if rows or following is None or not joining.is_waiting:
-                declared, clock = _declared(answer.contents, single=single), self._portal.clock(answer.response)
-                yield ListingPage(rows, going_on, declared, clock, self._doubt(answer, before, repeated=repeated))
+                declared = contents.paging.total
+                if declared is None and single and contents.missing:
+                    declared = len(contents.items) + contents.missing
+                # Why having read to the end may not mean to have read all.
+                doubt = None
+                if contents.broken:
+                    doubt = f"{len(contents.broken)} statements of {answer.asked} cannot be read."
+                elif repeated:
+                    doubt = "The listing does not end: pages came again."
+                elif answer.number == 2 and before and contents.items and not self._is_other(answer, before):
+                    doubt = (
+                        f"{self._url} holds exactly {len(before.contents.items)} records, as a page would, and does "
+                        "not tell whether these are all. If it has no further pages, set the option whole."
+                    )
+                yield ListingPage(rows, resume_at, declared, self._portal.clock(answer.response), doubt)
             before = answer
 
     async def count(self, since: datetime | None = None) -> int | None:
         """Return how many records the catalog declares, by its first page; None if it cannot be asked by date."""
-        url = self._first(since)
+        url = self._first_url(since)
         try:
             answer = await self._page(_Next(with_parameters(url, page_size=1) if _UDATA in url else url), None)
         except SourceError:
@@ -229,7 +239,7 @@ class RdfListing(Listing):
             return None
         return answer.contents.paging.total if answer else None
 
-    async def record(self, url: str, handle: str | None = None) -> Row | None:
+    async def read_record(self, url: str, handle: str | None = None) -> Row | None:
         """Return one record from the page where it was, or from the next ones: new records move it down.
 
         None where it is not found there, or where its files stand on other pages.
@@ -248,39 +258,41 @@ class RdfListing(Listing):
 
     async def retry(self, place: Any) -> Any | None:
         """Request the record at a place alone, if the page size can be chosen."""
-        page = await self._page(_Next(_string(place)), None, once=True)
+        if not isinstance(place, str):
+            raise ValueError("the place of a record is an address")
+        page = await self._page(_Next(place), None, once=True)
         return place if page is not None and page.contents.broken else None
 
-    def _first(self, since: datetime | None) -> str:
+    def _first_url(self, since: datetime | None) -> str:
         url = self._url
         if _UDATA in url:
             url = with_parameters(url, page=1, page_size=self._options.page_size)
         return with_parameters(url, modified_since=stamp(since)) if since else url
 
     async def _answer(self, wanted: _Next, tokens: Tokens | None) -> _RdfPage | None:
-        """Return the answer for a page; a smaller one, where the catalog fails over it and lets us choose.
+        """Return the answer for a page; a smaller one, where the catalog fails and the size can be chosen.
 
-        Single records that it fails over are passed by.
+        Single records over which it fails are skipped.
         """
         self._unread = []
         part = _Slice.of(wanted.url)
         while part is not None:
             try:
                 return await self._portal.page(partial(self._sized, part, tokens), alive=self._is_there)
-            except (TooMuchError, UnreadableError, BodyTooLargeError) as problem:
+            except UNRECEIVED as problem:
                 if self._portal.unread >= MOST_UNREAD:
                     raise
                 listed = ("modified",) if "modified_since=" in part.url else ()
                 url = unread_url(self._url, *listed, part.start)
-                self._unread.append(unreceived(url, problem, part.first().url))
-                part = part.behind_first()
+                self._unread.append(unreceived(url, problem, part.single(part.start).url))
+                part = part.single(part.start + 1)
         return await self._page(wanted, tokens)
 
     async def _is_there(self) -> None:
-        """Ask what no record is in the way of, if the filter is minded."""
+        """Request what no record can obstruct: a page of future changes, else a count."""
         nothing = with_parameters(self._url, page=1, page_size=1, modified_since=stamp(FAR_FUTURE))
         try:
-            await self._portal.get(nothing, accept=ACCEPT)
+            await self._portal.request(nothing, accept=ACCEPT)
         except SourceError:
             await self.count()
 
@@ -293,7 +305,7 @@ class RdfListing(Listing):
     ) -> _RdfPage | None:
         """Return the answer for a page; None if it is unchanged, or if a guessed number does not exist."""
         try:
-            response = await self._portal.get(
+            response = await self._portal.request(
                 wanted.url, accept=ACCEPT, tokens=tokens, could_be_less=could_be_less, once=once
             )
         except SourceGoneError:
@@ -323,7 +335,7 @@ class RdfListing(Listing):
         parsed = unpacked(packed)
         return Contents(parsed.graph, paging_of(parsed.graph, response, self._url), parsed.broken)
 
-    def _after(self, answer: _RdfPage, before: _RdfPage | None, since: datetime | None) -> _Next | None:
+    def _next(self, answer: _RdfPage, before: _RdfPage | None, since: datetime | None) -> _Next | None:
         """Return the next page, under the same filter, which some portals forget in their links.
 
         If the catalog has no links between pages, a full page is followed by a request for the next number.
@@ -332,104 +344,78 @@ class RdfListing(Listing):
             forgotten = since is not None and "modified_since=" not in url
             return _Next(with_parameters(url, modified_since=stamp(since)) if since and forgotten else url)
         if before is None:
-            return _Next(with_parameters(answer.asked, page=2), 2) if self._is_full(answer.contents) else None
+            count, is_paged = len(answer.contents.items), answer.contents.paging.is_paged
+            is_full = count > 0 and count % _ROUND == 0 and not is_paged and not self._options.whole
+            return _Next(with_parameters(answer.asked, page=2), 2) if is_full else None
         if answer.number is not None and self._is_other(answer, before):
             return _Next(with_parameters(answer.asked, page=answer.number + 1), answer.number + 1)
         return None
 
-    def _is_full(self, contents: Contents) -> bool:
-        count = len(contents.items)
-        return count > 0 and count % _ROUND == 0 and not contents.paging.told and not self._options.whole
-
     def _is_other(self, answer: _RdfPage, before: _RdfPage) -> bool:
         return not answer.contents.urls(self._url) <= before.contents.urls(self._url)
-
-    def _doubt(self, answer: _RdfPage, before: _RdfPage | None, *, repeated: bool) -> str | None:
-        """Return why having read to the end may not mean to have read all."""
-        if answer.contents.broken:
-            return f"{len(answer.contents.broken)} statements of {answer.asked} cannot be read."
-        if repeated:
-            return "The listing does not end: pages came again."
-        if answer.number == 2 and before and answer.contents.items and not self._is_other(answer, before):
-            return (
-                f"{self._url} holds exactly {len(before.contents.items)} records, as a page would, and does not tell "
-                "whether these are all. If it has no further pages, set the option whole."
-            )
-        return None
 
     def _parts(self, answer: _RdfPage, joining: Joining) -> list[RecordPart]:
         contents = answer.contents
         return [*joining.feed(contents.graph, contents.items, answer.asked, contents.borders)]
 
     def _rows(self, contents: Contents, parts: list[RecordPart]) -> list[Row]:
-        """Return the records of a page, and those of others that have waited for it, in an order of their own.
+        """Return the records of a page, and those of others that have waited for it, in canonical order.
 
-        Several of one item are read: the first by what they say is taken, since the order of an answer means nothing.
+        Several records of one item are parsed, and ordered by their content, since the order of an answer means
+        nothing.
         """
+
+        def rank(row: Row) -> tuple[str, str]:
+            match row.seen:
+                case Fetched(Document() as document):
+                    return row.url, document.record_json
+            return row.url, ""
+
         rows = [self._row(part, contents) for part in parts]
         counts = Counter(row.url for row in rows)
         rows = [row._replace(seen=row.observed) if counts[row.url] > 1 else row for row in rows]
-        broken = [*self._unread, *(unread(one, self._url) for one in contents.broken)]
-        return [*broken, *sorted(rows, key=lambda row: (row.url, _written(row)))]
+        broken = [*self._unread, *(unread(statement, self._url) for statement in contents.broken)]
+        return [*broken, *sorted(rows, key=rank)]
 
     def _row(self, part: RecordPart, contents: Contents) -> Row:
-        how = {"language": self._options.language, "landing_page": self._options.landing_page}
-        row = row_of(part, self._url, borders=contents.borders, **how)
+        borders = contents.borders
+        row = row_of_node(
+            part.graph,
+            part.node,
+            self._url,
+            options=self._options,
+            borders=borders,
+            payload=lambda: payload_of_part(part, borders),
+        )
         recorded = contents.modified.get(part.node)
         newer = recorded is not None and row.modified is not None and recorded > row.modified
         return row._replace(modified=recorded if newer else row.modified, handle=part.address)
 
 
-def _written(row: Row) -> str:
-    match row.seen:
-        case Fetched(Document() as document):
-            return document.record_json
-    return ""
-
-
-def _declared(contents: Contents, *, single: bool) -> int | None:
-    """Return how many records there should be: what the catalog says or, in a single document, names."""
-    total, missing = contents.paging.total, contents.missing
-    return len(contents.items) + missing if total is None and single and missing else total
-
-
-def _place(following: _Next | None, joining: Joining) -> dict[str, str] | None:
-    """Return where to resume: at the next page, or before it where a part still waits for its other half."""
-    if following is None or following.number is not None:
-        return None
-    begin = joining.begin
-    return {"url": following.url, "from": begin} if begin else {"url": following.url}
-
-
-def _string(place: Any) -> str:
-    if not isinstance(place, str):
-        raise ValueError("the place of a record is an address")
-    return place
-
-
-def _address_in(place: Any) -> str | None:
-    return (place.get("from") or place.get("url")) if isinstance(place, dict) else None
-
-
 class Dcat(CatalogConnector):
     """Connector for RDF catalogs."""
 
-    kind: ClassVar[str] = "dcat"
-    Options: "ClassVar[type[Options]]" = DcatOptions
-    recognise = staticmethod(recognise)
+    kind = "dcat"
+    Options = DcatOptions
     accept = staticmethod(accept)
+
+    @staticmethod
+    def is_typical(address: str) -> bool:
+        """Return whether an address is a known catalog address of CKAN, udata, Eurostat and others."""
+        path = address.partition("?")[0].partition("#")[0]
+        return re.search(f"(?:{_TELLING.pattern})/?$", path, re.IGNORECASE) is not None
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
         """Return the catalog at an address: the address itself, one that its page links, or that of udata."""
         if probe.page is not None and is_catalog(probe.page):
             return accept(probe.url)
-        found = linked(probe.page) if probe.page is not None else None
-        url = found or f"{probe.base}/api/1/site/catalog.jsonld"
+        link = linked(probe.page) if probe.page is not None else None
+        url = link or f"{probe.base}/api/1/site/catalog.jsonld"
         answer = await probe.get(url, accept=ACCEPT)
         return accept(url) if answer is not None and is_catalog(answer) else None
 
-    def _listing(self, client: Client, known: Known) -> Listing:
+    def _open_listing(self, client: Client, known: Known) -> Listing:
         portal = PortalClient(client, self._url, self._options, now=self._tools.now)
         portal.size.limit_s = LONGEST_LIMIT_S
         cursor = CatalogCursor.of(known.cursor, DcatOptions.record_version)

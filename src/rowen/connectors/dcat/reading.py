@@ -1,4 +1,4 @@
-"""What one answer of a catalog holds: which nodes are its items, how many it names without saying more of them."""
+"""The contents of one answer of a catalog: its items, and the items that it names without describing them."""
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -9,17 +9,14 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from rowen.connectors.base import unread_url
 from rowen.connectors.catalog.dates import moment
-from rowen.connectors.catalog.dcat import ITEMS, item_url, unread_node
+from rowen.connectors.catalog.dcat import ITEMS, item_url
 from rowen.connectors.catalog.listing import Row
 from rowen.formats.json import payload_of
 from rowen.formats.rdf.graph import Blank, Graph, Iri, Literal, Node
 from rowen.formats.rdf.syntax import UNREAD, UnreadStatement
 from rowen.model.items import Failed
-from rowen.model.text import attempt
 from rowen.model.url import joined
 from rowen.net.response import Response, next_link
-
-__all__ = ["Contents", "Joining", "RecordPart", "paging_of", "row_of", "unread", "with_parameters"]
 
 _NEXT = ("hydra:next", "hydra:nextPage")
 _PAGES = frozenset({"hydra:PagedCollection", "hydra:PartialCollectionView", "hydra:Collection"})
@@ -27,11 +24,11 @@ _NUMBER = re.compile(r"\d{1,12}")
 
 
 class Paging(NamedTuple):
-    """Where the next page is, and how many records there are in all, if the catalog tells."""
+    """The URL of the next page, and the declared number of records; `is_paged` if the answer states either."""
 
     following: str | None
     total: int | None
-    told: bool
+    is_paged: bool
 
 
 def paging_of(graph: Graph, response: Response, source: str) -> Paging:
@@ -40,35 +37,25 @@ def paging_of(graph: Graph, response: Response, source: str) -> Paging:
     Catalogs behind other servers often know themselves by another name than they are reached by.
     """
     about = [node for node in graph if graph.types(node) & _PAGES or graph.says(node, *_NEXT)]
-    nexts = sorted({link for node in about for link in _links(graph, node)} - {response.url})
-    named = nexts[0] if nexts else next_link(response.headers.get("Link", ""))
+    links: set[str] = {response.url}
+    for value in (value for node in about for name in _NEXT for value in graph.values(node, name)):
+        link = value.text.strip() if isinstance(value, Literal) else value
+        links |= {link} if link and not isinstance(link, Blank) else set()
+    links.remove(response.url)
+    named = min(links) if links else next_link(response.headers.get("Link", ""))
     following = joined(response.url, named) if named else None
-    totals = {int(text) for node in graph for text in _numbers(graph, node)}
-    following = _at_home(following, source) if following else None
-    if following == _at_home(response.url, source):
+    numbers = (value for node in graph for value in graph.values(node, "hydra:totalItems"))
+    texts = (number.text.strip() for number in numbers if isinstance(number, Literal))
+    totals = {int(text) for text in texts if _NUMBER.fullmatch(text)}
+
+    def at_home(url: str) -> str:
+        parts, home = urlsplit(url), urlsplit(source)
+        return urlunsplit((home.scheme, home.netloc, parts.path, parts.query, ""))
+
+    following = at_home(following) if following else None
+    if following == at_home(response.url):
         following = None
     return Paging(following, max(totals, default=None), bool(about or totals))
-
-
-def _links(graph: Graph, node: Node) -> set[str]:
-    values = (value for name in _NEXT for value in graph.values(node, name))
-    return {value.text.strip() if isinstance(value, Literal) else value for value in values if _is_link(value)}
-
-
-def _is_link(value: object) -> bool:
-    return isinstance(value, Iri) or (isinstance(value, Literal) and bool(value.text.strip()))
-
-
-def _numbers(graph: Graph, node: Node) -> list[str]:
-    values = graph.values(node, "hydra:totalItems")
-    return [
-        value.text.strip() for value in values if isinstance(value, Literal) and _NUMBER.fullmatch(value.text.strip())
-    ]
-
-
-def _at_home(url: str, source: str) -> str:
-    parts, home = urlsplit(url), urlsplit(source)
-    return urlunsplit((home.scheme, home.netloc, parts.path, parts.query, ""))
 
 
 def with_parameters(url: str, **values: str | int) -> str:
@@ -147,38 +134,17 @@ class Joining:
                 self._waiting[node] = part
             else:
                 yield part
-        self._keep_files(graph, named, address, borders)
-        yield from self._satisfied()
-        yield from self._impatient()
-
-    def finish(self) -> list[RecordPart]:
-        """Yield the parts that are still waiting after the last page."""
-        waiting, self._waiting = [*self._waiting.values()], {}
-        return waiting
-
-    def _keep_files(self, graph: Graph, named: set[Node], address: str, borders: Container[Node]) -> None:
         for node in graph:
             if isinstance(node, Iri) and node not in named and "dcat:Distribution" in graph.types(node):
                 self._files[node] = RecordPart(graph.part(node, borders), node, self._page, address)
         for file in list(self._files)[: max(0, len(self._files) - MOST_WAITING)]:
             del self._files[file]
-
-    def _satisfied(self) -> Iterator[RecordPart]:
         for part in list(self._waiting.values()):
             self._give(part)
             if not part.lacks:
                 del self._waiting[part.node]
                 yield part
-
-    def _give(self, part: RecordPart) -> None:
-        for file in [file for file in part.lacks if file in self._files]:
-            part.graph.adopt(self._files.pop(file).graph, file)
-            part.lacks.discard(file)
-            self._moved = self._page
-            self._proved = True
-
-    def _impatient(self) -> Iterator[RecordPart]:
-        """Yield the parts that have waited for too many pages, or together with too many others."""
+        # Give up the parts that have waited for too many pages, or together with too many others.
         waiting = list(self._waiting.values())
         hopeful = self._proved or bool(self._files)
         if hopeful and self._page - self._moved <= MOST_IDLE_PAGES:
@@ -188,6 +154,18 @@ class Joining:
         for part in late:
             del self._waiting[part.node]
             yield part
+
+    def finish(self) -> list[RecordPart]:
+        """Yield the parts that are still waiting after the last page."""
+        waiting, self._waiting = [*self._waiting.values()], {}
+        return waiting
+
+    def _give(self, part: RecordPart) -> None:
+        for file in [file for file in part.lacks if file in self._files]:
+            part.graph.adopt(self._files.pop(file).graph, file)
+            part.lacks.discard(file)
+            self._moved = self._page
+            self._proved = True
 
 
 _LISTED = ("dcat:dataset", "dcat:service", "dcat:resource")
@@ -216,26 +194,49 @@ class Contents:
 
     def __post_init__(self) -> None:
         graph = self.graph
-        types = {node: found for node in graph if (found := graph.types(node))}
-        typed = {node for node, found in types.items() if found & ITEMS and "dcat:Catalog" not in found}
-        others = {node for node, found in types.items() if found & _OTHERS} - typed
+        types = {node: names for node in graph if (names := graph.types(node))}
+        typed = {node for node, names in types.items() if names & ITEMS and "dcat:Catalog" not in names}
+        others = {node for node, names in types.items() if names & _OTHERS} - typed
         listed = {value for node in graph for name in _LISTED for value in graph.nodes(node, name)} - others
         named = {value for value in listed if value in graph and _says_something(graph, value)}
-        mentions = _mentions(graph, typed | named) - listed
+        # The nodes that others refer to, other than to list them.
+        mentions = {
+            value
+            for node in graph
+            for name in graph.said(node)
+            if name not in _LISTED and name not in ("foaf:primaryTopic", "hydra:member")
+            for value in graph.nodes(node, name)
+            if (value in typed or value in named) and value != node and value not in listed
+        }
+        is_listing = bool(listed & typed)
+
+        def is_part(node: Node) -> bool:
+            """Return whether a node is only there because another one refers to it."""
+            is_dataset = types.get(node, set()) & ITEMS == {"dcat:Dataset"}
+            return node in mentions and (isinstance(node, Blank) or (is_listing and is_dataset))
+
         self.items = frozenset(
-            node
-            for node in typed | named
-            if node in listed
-            or (_says_something(graph, node) and not self._is_part(node, types, mentions, listed & typed))
+            node for node in typed | named if node in listed or (_says_something(graph, node) and not is_part(node))
         )
         unlisted = len(self.items - listed)
         self.missing = max(0, len({node for node in listed if node not in self.items}) - unlisted)
         self.borders = self.items | frozenset(others) | frozenset(node for node in typed if isinstance(node, Iri))
-        self.is_catalog = bool(self.items or self.paging.told or others or listed)
-        self._read_records(types)
+        self.is_catalog = bool(self.items or self.paging.is_paged or others or listed)
+        for node in (node for node, names in types.items() if "dcat:CatalogRecord" in names):
+            values = graph.values(node, "dct:modified")
+            dates = [at for value in values if isinstance(value, Literal) and (at := moment(value.text))]
+            for topic in graph.nodes(node, "foaf:primaryTopic") if dates else ():
+                self.modified[topic] = max(dates)
         if self.broken:
-            above = _above(graph)
-            self.broken = tuple(one for one in self.broken if one.node is None or not self._has(one.node, above))
+            # For each node, the nodes that refer to it.
+            above: dict[Node, set[Node]] = {}
+            for node in graph:
+                for name in graph.said(node):
+                    for value in graph.nodes(node, name) if name != "rdf:type" else ():
+                        above.setdefault(value, set()).add(node)
+            self.broken = tuple(
+                statement for statement in self.broken if statement.node is None or not self._has(statement.node, above)
+            )
 
     def _has(self, node: Node, above: Mapping[Node, set[Node]]) -> bool:
         """Return whether a node is an item, or is part of one."""
@@ -249,46 +250,12 @@ class Contents:
                 waiting += above.get(node, ())
         return False
 
-    def _is_part(self, node: Node, types: dict[Node, set[str]], mentions: set[Node], listed: set[Node]) -> bool:
-        """Return whether a node is only there because another one refers to it."""
-        if node not in mentions:
-            return False
-        return isinstance(node, Blank) or (bool(listed) and types.get(node, set()) & ITEMS == {"dcat:Dataset"})
-
-    def _read_records(self, types: dict[Node, set[str]]) -> None:
-        for node, found in types.items():
-            if "dcat:CatalogRecord" in found:
-                dates = [at for value in self.graph.values(node, "dct:modified") if (at := _moment(value))]
-                for topic in self.graph.nodes(node, "foaf:primaryTopic") if dates else ():
-                    self.modified[topic] = max(dates)
-
     def urls(self, source: str) -> set[str]:
-        """Under which URLs the items are known."""
+        """Return the URLs of the items."""
         return {item_url(self.graph, node, source) for node in self.items}
 
 
-def row_of(
-    part: RecordPart,
-    source: str,
-    *,
-    language: str | None,
-    borders: frozenset[Node],
-    landing_page: str | None = None,
-) -> Row:
-    """Return a node as a row."""
-    how = {"language": language, "landing_page": landing_page}
-
-    def read() -> Row:
-        return Row(*unread_node(part.graph, part.node, source, borders=borders, failed=failed, **how))
-
-    def failed(why: str) -> Failed:
-        url = item_url(part.graph, part.node, source)
-        return Failed(url, f"The record cannot be read: {why}.", payload=_payload(part, borders))
-
-    return attempt(read, lambda why: Row(failed(why)))
-
-
-def _payload(part: RecordPart, borders: frozenset[Node]) -> bytes | None:
+def payload_of_part(part: RecordPart, borders: frozenset[Node]) -> bytes | None:
     """Return the payload of a broken item: the broken statements, else all statements about it."""
     whole = part.graph.part(part.node, borders)
     broken = [value.text for node in whole.broken for value in whole.values(node, UNREAD) if isinstance(value, Literal)]
@@ -302,31 +269,5 @@ def unread(broken: UnreadStatement, source: str) -> Row:
     return Row(Failed(unread_url(source, broken.payload.strip()), why, payload=broken.payload), named=False)
 
 
-def _above(graph: Graph) -> dict[Node, set[Node]]:
-    """Return for each node the nodes that refer to it."""
-    above: dict[Node, set[Node]] = {}
-    for node in graph:
-        for name in graph.said(node):
-            for value in graph.nodes(node, name) if name != "rdf:type" else ():
-                above.setdefault(value, set()).add(node)
-    return above
-
-
-def _mentions(graph: Graph, nodes: set[Node]) -> set[Node]:
-    """Return the nodes that others refer to, other than to list them."""
-    return {
-        value
-        for node in graph
-        for name in graph.said(node)
-        if name not in _LISTED and name not in ("foaf:primaryTopic", "hydra:member")
-        for value in graph.nodes(node, name)
-        if value in nodes and value != node
-    }
-
-
 def _says_something(graph: Graph, node: Node) -> bool:
     return any(name != "rdf:type" for name in graph.said(node))
-
-
-def _moment(value: object) -> datetime | None:
-    return moment(value.text) if isinstance(value, Literal) else None

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from rowen.connectors.base import Known, parse_stored, unread_url
@@ -22,6 +22,7 @@ from rowen.connectors.oai.answer import (
     Broken,
     NothingError,
     OaiAnswer,
+    OaiRecord,
     OaiRefusalError,
     Plain,
     StatusError,
@@ -33,33 +34,20 @@ from rowen.connectors.plain_options import option
 from rowen.connectors.probe import Probe
 from rowen.errors import BodyTooLargeError, SourceError
 from rowen.formats import UnreadableError
-from rowen.formats.xml import Element, XmlElement, local, said, written
+from rowen.formats.xml import XmlElement, local, said, written
 from rowen.model.hashes import Hash, body_hash
-from rowen.model.items import Failed, Fetched, Gone, Observation
+from rowen.model.items import Failed, Fetched, Gone, Observation, Validators
 from rowen.model.url import address, quoted
 from rowen.net.client import Client
 
-if TYPE_CHECKING:
-    from rowen.connectors.base import Options
-
-__all__ = ["Oai", "OaiOptions"]
-
 log = logging.getLogger(__name__)
 
-_PREFIX = "oai:"
 _VERBS = "Identify|ListMetadataFormats|ListSets|ListIdentifiers|ListRecords|GetRecord"
 _TELLING = re.compile(
     rf"[?&]verb=(?:{_VERBS})\b|/(?:oai2?d?|oai-?pmh2?|oai/request|oaihandler)/?(?:\?|$)", re.IGNORECASE
 )
 _ARGUMENTS = frozenset({"verb", "metadataprefix", "from", "until", "set", "identifier", "resumptiontoken"})
 _SCHEME = re.compile(r"https?://", re.IGNORECASE)
-
-
-def recognise(address: str) -> str | None:
-    """Return the base URL of `oai:https://…`, or of an address that shows the protocol."""
-    if address.startswith(_PREFIX) or (_SCHEME.match(address) and _TELLING.search(address.partition("#")[0])):
-        return accept(address)
-    return None
 
 
 def accept(address: str) -> str | None:
@@ -80,7 +68,7 @@ def ask(base: str, verb: str, **arguments: str | None) -> str:
 
 
 def item_url(base: str, identifier: str) -> str:
-    """Under which URL a record is known: the question for it in the format that every repository has.
+    """Return the URL of a record's item: the request for it in the format that every repository has.
 
     An identifier that is a web address stands in a route instead, without its scheme, which repositories change.
     """
@@ -90,7 +78,7 @@ def item_url(base: str, identifier: str) -> str:
 
 
 def _listed(value: Any) -> Any:
-    return tuple(one.strip() for one in value.split(",") if one.strip()) if isinstance(value, str) else value
+    return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
 
 
 class OaiOptions(CatalogOptions):
@@ -104,7 +92,7 @@ class OaiOptions(CatalogOptions):
     sets: tuple[str, ...] = option(default=(), prepare=_listed, description="the sets to read, instead of all records")
 
     def reading(self) -> dict[str, Any]:
-        """Another format is another record."""
+        """Return the options that decide how a record is read; another format is another record."""
         return {**super().reading(), "prefix": self.prefix}
 
 
@@ -130,7 +118,7 @@ _FORMATS = (
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """What a repository says of itself, and the format in which it is read.
+    """The stored properties of a repository, and the format in which it is read.
 
     `timed` tells whether datestamps have a time, as the records of the last whole walk write them: an item's record has
     its datestamp, and a repository that becomes more exact dates no record anew.
@@ -141,11 +129,6 @@ class Habits:
     seconds: bool = False
     earliest: str | None = None
     timed: list[bool] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, notes: Mapping[str, Any]) -> "Habits | None":
-        """Return the habits in a connector's notes."""
-        return parse_stored(notes, cls) if notes else None
 
 
 class Repository(Listing):
@@ -166,29 +149,37 @@ class Repository(Listing):
         self._sets: tuple[str | None, ...] = options.sets or (None,)
 
     def notes(self) -> Mapping[str, Any]:
-        """Return what need not be requested again."""
+        """Return the properties that need not be requested again."""
         return asdict(self.habits)
 
     async def open(self, known: Noted) -> None:
         """Choose the format; if it is another one than before, all is to be read anew."""
         prefix = self._options.prefix or await self._best_format()
-        held = Habits.of(known.notes)
-        if held is None or held.prefix != prefix:
+        habits = parse_stored(known.notes, Habits) if known.notes else None
+        if habits is None or habits.prefix != prefix:
             known.forget()
             await self._identify(prefix)
         else:
-            self._settle(held)
+            self._settle(habits)
 
     def _settle(self, habits: Habits) -> None:
         self.habits = habits
         self.tells_deletions = habits.deleted in ("persistent", "transient")
 
     async def _best_format(self) -> str:
+        """Return the richest readable format, else Dublin Core, which is mandatory, else the first one."""
         try:
             answer = await self._ask(ask(self._url, "ListMetadataFormats"))
         except OaiRefusalError:
             return "oai_dc"
-        return _best(answer.others)
+        offered = {
+            said(tree.find("{*}metadataPrefix")): said(tree.find("{*}metadataNamespace")) for tree in answer.others
+        }
+        for names in _FORMATS:
+            for prefix, namespace in offered.items():
+                if namespace.rstrip("/") in names or prefix in names:
+                    return prefix
+        return next(iter(offered), "oai_dc")
 
     async def _identify(self, prefix: str) -> None:
         self._is_identified = True
@@ -205,7 +196,7 @@ class Repository(Listing):
             first = stamp(earliest) if earliest else None
             self._settle(Habits(prefix, deleted or "no", "T" in granularity, first))
 
-    async def pages(
+    async def read_pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
         """Yield the pages of all sets, one after the other."""
@@ -224,32 +215,32 @@ class Repository(Listing):
         if len(self._sets) > 1:
             return None
         try:
-            answer = await self._ask(self._first("ListIdentifiers", self._sets[0], None))
+            answer = await self._ask(self._first_url("ListIdentifiers", self._sets[0], None))
         except NothingError:
             return 0
-        is_told = answer.token is None or answer.size is not None
-        return max(answer.size or 0, len(answer.records)) if is_told else None
+        is_declared = answer.token is None or answer.size is not None
+        return max(answer.size or 0, len(answer.records)) if is_declared else None
 
-    async def record(self, url: str, handle: str | None = None) -> Row | None:
+    async def read_record(self, url: str, handle: str | None = None) -> Row | None:
         """Return one record by its identifier, if that is known and the record is in the chosen sets."""
         if handle is None or item_url(self._url, handle) != url:
             return None
         request = ask(self._url, "GetRecord", metadataPrefix=self.habits.prefix, identifier=handle)
-        answer = await read(await self._portal.get(request, accept=_ACCEPT, once=True), self._url)
-        rows = [row for record in answer.records if self._is_chosen(record) and (row := self._row(record)).url == url]
-        return rows[0] if rows else Row(Failed(url, "The repository does not show this record."), handle=handle)
-
-    def _is_chosen(self, found: XmlElement | Broken | Plain) -> bool:
-        """Return whether a record belongs to the sets that were chosen; a set holds those below it."""
-        if not self._options.sets or isinstance(found, Broken):
-            return True
-        tree = found.cut.look() if isinstance(found, Plain) else found.tree
-        names = [f"{said(one)}:" for one in tree.findall("{*}header/{*}setSpec")]
-        return any(name.startswith(f"{chosen}:") for name in names for chosen in self._options.sets)
+        answer = await read(await self._portal.request(request, accept=_ACCEPT, once=True), self._url)
+        for record in answer.records:
+            if self._options.sets and not isinstance(record, Broken):
+                tree = record.cut.look() if isinstance(record, Plain) else record.tree
+                # A set contains those below it.
+                names = [f"{said(name)}:" for name in tree.findall("{*}header/{*}setSpec")]
+                if not any(name.startswith(f"{chosen}:") for name in names for chosen in self._options.sets):
+                    continue
+            if (row := self._row(record)).url == url:
+                return row
+        return Row(Failed(url, "The repository does not show this record."), handle=handle)
 
     async def _count_since(self, name: str | None, since: datetime) -> int:
         try:
-            answer = await self._ask(self._first("ListRecords", name, since))
+            answer = await self._ask(self._first_url("ListRecords", name, since))
         except NothingError:
             return 0
         except SourceError as problem:
@@ -280,63 +271,55 @@ class Repository(Listing):
             is_over = answer.token is None or (answer.token == token and empty > 0) or empty > MOST_EMPTY
             if answer.token is None and token is None and answer.size is None:
                 answer.size = len(answer.records)
-            doubt = self._doubt_stamps(answer, since)
+            # A list of changes is incomplete if its dates have a form that the last whole walk did not have. A whole
+            # walk notes how this run finds them written; what it resumes was written before.
+            is_other = False
+            if since is not None:
+                is_other = bool(self.habits.timed) and not _timed(answer) <= set(self.habits.timed)
+            else:
+                self._timed |= _timed(answer)
+                self.habits = replace(self.habits, timed=sorted(self._timed))
             if is_over or passed > records:
                 records = passed
-                page = await self._page(answer, number, is_over=is_over, begun_anew=restarts > 0)
-                yield replace(page, doubt=page.doubt or doubt)
+                following = (number + 1, None) if is_over else (number, answer.token)
+                declared = answer.size if len(self._sets) == 1 else None
+                doubt = None
+                if is_over and answer.token is not None:
+                    doubt = "The list does not end: tokens come without records."
+                elif any(isinstance(record, Broken) and record.identifier is None for record in answer.records):
+                    doubt = "A record is no XML, and its identifier cannot be made out."
+                elif restarts and declared is None:
+                    doubt = "A token expired, and the number of records is not declared."
+                elif is_other:
+                    doubt = "The repository writes its dates in another form than before."
+                yield ListingPage(
+                    await one_by_one(self._row, answer.records),
+                    place=None if following[0] == len(self._sets) else {"set": following[0], "token": following[1]},
+                    declared=declared,
+                    clock=answer.clock,
+                    doubt=doubt,
+                )
             if is_over:
                 return
             token = answer.token
-
-    def _doubt_stamps(self, answer: OaiAnswer, since: datetime | None) -> str | None:
-        """Return why a list of changes is incomplete: it has dates in a form that the last whole walk did not have.
-
-        A whole walk notes how this run finds them written; what it resumes was written before.
-        """
-        if since is not None:
-            is_other = bool(self.habits.timed) and not _timed(answer) <= set(self.habits.timed)
-            return "The repository writes its dates otherwise than before." if is_other else None
-        self._timed |= _timed(answer)
-        self.habits = replace(self.habits, timed=sorted(self._timed))
-        return None
 
     async def _listed(self, number: int, since: datetime | None, token: str | None) -> OaiAnswer:
         if token:
             return await self._ask(ask(self._url, "ListRecords", resumptionToken=token))
         try:
-            return await self._ask(self._first("ListRecords", self._sets[number], since))
+            return await self._ask(self._first_url("ListRecords", self._sets[number], since))
         except NothingError:
             return OaiAnswer(size=0)
 
-    async def _page(self, answer: OaiAnswer, number: int, *, is_over: bool, begun_anew: bool) -> ListingPage:
-        following = (number + 1, None) if is_over else (number, answer.token)
-        declared = answer.size if len(self._sets) == 1 else None
-        doubt = None
-        if is_over and answer.token is not None:
-            doubt = "The list does not end: tokens come without records."
-        elif any(isinstance(record, Broken) and record.identifier is None for record in answer.records):
-            doubt = "A record is no XML, and its identifier cannot be made out."
-        elif begun_anew and declared is None:
-            doubt = "A token expired, and nothing tells how many records there should be."
-        return ListingPage(
-            await one_by_one(self._row, answer.records),
-            place=None if following[0] == len(self._sets) else {"set": following[0], "token": following[1]},
-            declared=declared,
-            clock=answer.clock,
-            doubt=doubt,
-        )
-
-    def _first(self, verb: str, name: str | None, since: datetime | None) -> str:
-        return ask(self._url, verb, metadataPrefix=self.habits.prefix, set=name, from_=self._from(since))
-
-    def _from(self, since: datetime | None) -> str | None:
-        """Return a moment in the repository's granularity, and not before its first one, which some refuse."""
-        if since is None:
-            return None
-        earliest = moment(self.habits.earliest)
-        at = max(since, earliest) if earliest else since
-        return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ" if self.habits.seconds else "%Y-%m-%d")
+    def _first_url(self, verb: str, name: str | None, since: datetime | None) -> str:
+        """Return the URL of the first page of a list, from a date in the repository's granularity on."""
+        begin = None
+        if since is not None:
+            # Some repositories refuse a date before their first one.
+            earliest = moment(self.habits.earliest)
+            at = max(since, earliest) if earliest else since
+            begin = at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ" if self.habits.seconds else "%Y-%m-%d")
+        return ask(self._url, verb, metadataPrefix=self.habits.prefix, set=name, from_=begin)
 
     async def _ask(self, url: str) -> OaiAnswer:
         """Return an answer that can be read; request it again if it is cut off, in pieces if it is too large."""
@@ -349,69 +332,51 @@ class Repository(Listing):
 
     async def _ask_once(self, url: str) -> OaiAnswer:
         try:
-            return await read(await self._portal.get(url, accept=_ACCEPT), self._url)
+            return await read(await self._portal.request(url, accept=_ACCEPT), self._url)
         except BodyTooLargeError as problem:
             log.info("an answer was too large, and was read in pieces: %s", problem)
         async with self._portal.stream(url, accept=_ACCEPT, max_bytes=MOST_BYTES) as stream:
             return await read_stream(stream, self._url)
 
-    def _row(self, found: XmlElement | Broken | Plain) -> Row:
-        if isinstance(found, Plain):
-            return self._unread(found)
-        if isinstance(found, Broken):
-            url = item_url(self._url, found.identifier) if found.identifier else self._nowhere(found.body)
-            failed = Failed(url, f"The record cannot be read: {found.why}", payload=_payload(found.body))
-            return Row(failed, named=found.identifier is not None, handle=found.identifier)
-        tree = found.tree
+    def _row(self, record: OaiRecord) -> Row:
+        match record:
+            case Plain(identifier, datestamp, cut):
+                # It is parsed only if its text changed.
+                url, digest = item_url(self._url, identifier), body_hash(cut.letters())
+                seen = UnparsedRecord(address(url), digest, lambda: self._read(url, cut.found(), digest))
+                return Row(seen, moment(datestamp), handle=identifier)
+            case Broken(body, why, name):
+                url = item_url(self._url, name) if name else self._nowhere(body)
+                payload = body[:_PAYLOAD_CHARS].encode("utf-8", "replace")
+                failed = Failed(url, f"The record cannot be read: {why}", payload=payload)
+                return Row(failed, named=name is not None, handle=name)
+        tree = record.tree
         header = tree if local(tree.tag) == "header" else tree.find("{*}header")
         identifier = said(header.find("{*}identifier")) if header is not None else ""
         if header is None or not identifier:
             url = self._nowhere(" ".join(tree.itertext()))
             return Row(Failed(url, "The record has no identifier.", payload=written(tree)), named=False)
-        modified = moment(said(header.find("{*}datestamp")))
-        return Row(self._seen(identifier, header, found), modified, handle=identifier)
-
-    def _unread(self, plain: Plain) -> Row:
-        """Return a record that is parsed only if its text changed."""
-        url, digest = item_url(self._url, plain.identifier), body_hash(plain.cut.letters())
-        seen = UnparsedRecord(address(url), digest, lambda: self._read(url, plain.cut.found(), digest))
-        return Row(seen, moment(plain.stamp), handle=plain.identifier)
-
-    def _seen(self, identifier: str, header: Element, found: XmlElement) -> Fetched | Gone | Failed:
-        url = item_url(self._url, identifier)
+        modified, url = moment(said(header.find("{*}datestamp"))), item_url(self._url, identifier)
         if header.get("status") == "deleted":
-            return Gone(url, "The repository says that it was deleted.")
-        return self._read(url, found)
+            return Row(Gone(url, "The repository says that it was deleted."), modified, handle=identifier)
+        return Row(self._read(url, record), modified, handle=identifier)
 
-    def _read(self, url: str, found: XmlElement, digest: Hash | None = None) -> Fetched | Failed:
-        metadata = found.tree.find("{*}metadata")
-        why = found.why or ("The record has no metadata." if metadata is None or not len(metadata) else None)
-        if why or metadata is None:
-            return Failed(url, why or "", payload=written(found.tree))
-        language = self._options.language
+    def _read(self, url: str, element: XmlElement, digest: Hash | None = None) -> Fetched | Failed:
+        metadata = element.tree.find("{*}metadata")
+        why = element.why or ("The record has no metadata." if metadata is None or not len(metadata) else None)
+        if why:
+            return Failed(url, why, payload=written(element.tree))
+        options = self._options
         return parsed(
             url,
-            lambda: dataset_of(found.tree, url, language=language),
-            digest=digest,
-            payload=lambda: written(found.tree),
-            language=language,
-            landing_page=self._options.landing_page,
+            lambda: dataset_of(element.tree, url, language=options.language),
+            Validators(body_hash=digest),
+            payload=lambda: written(element.tree),
+            options=options,
         )
 
     def _nowhere(self, body: str) -> str:
         return unread_url(self._url, body.encode("utf-8", "replace"))
-
-
-def _best(formats: list[Element]) -> str:
-    """Return the richest format that we can read, else Dublin Core, which all must have, else the first one."""
-    offered = {
-        said(format_.find("{*}metadataPrefix")): said(format_.find("{*}metadataNamespace")) for format_ in formats
-    }
-    for wanted in _FORMATS:
-        for prefix, namespace in offered.items():
-            if namespace.rstrip("/") in wanted or prefix in wanted:
-                return prefix
-    return next(iter(offered), "oai_dc")
 
 
 def _timed(answer: OaiAnswer) -> set[bool]:
@@ -422,10 +387,6 @@ def _timed(answer: OaiAnswer) -> set[bool]:
     return {"T" in stamp.upper() for stamps in (read, plain) for stamp in stamps}
 
 
-def _payload(words: str) -> bytes:
-    return words[:_PAYLOAD_CHARS].encode("utf-8", "replace")
-
-
 _EXPLAINED = frozenset(range(400, 600)) - {401, 403, 408, 425, 429, 503}
 _MARKS = (b"<OAI-PMH", b":OAI-PMH")
 
@@ -433,14 +394,18 @@ _MARKS = (b"<OAI-PMH", b":OAI-PMH")
 class Oai(CatalogConnector):
     """Connector for OAI-PMH repositories."""
 
-    kind: ClassVar[str] = "oai"
-    Options: "ClassVar[type[Options]]" = OaiOptions
-    recognise = staticmethod(recognise)
+    kind = "oai"
+    Options = OaiOptions
     accept = staticmethod(accept)
+
+    @staticmethod
+    def is_typical(address: str) -> bool:
+        """Return whether an address shows the protocol."""
+        return bool(_SCHEME.match(address) and _TELLING.search(address.partition("#")[0]))
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """Return the repository at an address: itself tells, or what it answers when asked who it is."""
+        """Return the repository at an address, by its page or by its answer to `Identify`."""
         if probe.page is not None and _is_oai(probe.page.body):
             return accept(probe.url)
         base = accept(probe.base if probe.base != probe.origin else f"{probe.origin}/oai")

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -29,18 +29,6 @@ from rowen.formats.xml import (
     spaced,
 )
 from rowen.net.response import Response, Stream
-
-__all__ = [
-    "BadTokenError",
-    "Broken",
-    "NothingError",
-    "OaiAnswer",
-    "OaiRefusalError",
-    "Plain",
-    "StatusError",
-    "read",
-    "read_stream",
-]
 
 _NAMES = frozenset({"record", "header", "resumptionToken", "responseDate", "error", "Identify", "metadataFormat"})
 _LISTS = frozenset({"ListRecords", "GetRecord"})
@@ -89,18 +77,21 @@ class Broken:
 
 
 class Plain(NamedTuple):
-    """A record that was not read, but for its header, which says what it is called and dated."""
+    """A record of which only the header was read."""
 
     identifier: str
     stamp: str
     cut: CutRecord
 
 
+OaiRecord = XmlElement | Broken | Plain
+
+
 @dataclass(slots=True)
 class OaiAnswer:
-    """What a repository answers. `token` is where the list goes on, `size` how many records it says the list has."""
+    """The answer of a repository. `token` is where the list continues, `size` the declared number of its records."""
 
-    records: list[XmlElement | Broken | Plain] = field(default_factory=list)
+    records: list[OaiRecord] = field(default_factory=list)
     token: str | None = None
     size: int | None = None
     clock: datetime | None = None
@@ -113,14 +104,20 @@ async def read(response: Response, where: str) -> OaiAnswer:
     body, charset = (cut.rest, "utf-8") if cut else (response.body, response.charset)
     reader = Reader(_NAMES, charset=charset, most_chars=MOST_RECORD_CHARS)
     try:
-        found: list[XmlElement | Broken | Plain] = [*await read_in_steps(body, reader)]
-        found += await _headed(cut.records if cut else [])
+        found: list[OaiRecord] = [*await read_in_steps(body, reader)]
+        for record in cut.records if cut else ():
+            found.append(_named(record))
+            if isinstance(found[-1], XmlElement):
+                await asyncio.sleep(0)
     except UnreadableError as problem:
         if not response.ok:
             raise _bad_status(response, where) from None
         if reader.elements > MOST_ANSWER_ELEMENTS:
             raise SourceError(f"{where}: {problem}", hint=problem.hint) from None
-        found = await _mended(response, UnreadableError(f"{where}: {problem}", hint=problem.hint))
+        found = []
+        for piece in _pieces(response, UnreadableError(f"{where}: {problem}", hint=problem.hint)):
+            found.append(piece)
+            await asyncio.sleep(0)
     except SourceError as problem:
         if not response.ok:
             raise _bad_status(response, where) from None
@@ -136,11 +133,11 @@ async def read(response: Response, where: str) -> OaiAnswer:
 
 
 async def read_stream(stream: Stream, where: str) -> OaiAnswer:
-    """Return the answer in a response that is too large to be held: only what is wanted of it is."""
+    """Return the answer in a response that is too large for memory: only the relevant parts are kept."""
     reader = Reader(_NAMES, charset=stream.head.charset, most_chars=MOST_RECORD_CHARS)
     if not stream.head.ok:
         raise _bad_status(stream.head, where)
-    found: list[XmlElement | Broken | Plain] = []
+    found: list[OaiRecord] = []
     async with aclosing(elements(stream, reader)) as trees:
         async for tree in trees:
             found.append(tree)
@@ -154,16 +151,6 @@ def _bad_status(response: Response, where: str) -> SourceError:
     return kind(f"{where} answered with status {response.status}.")
 
 
-async def _headed(records: Sequence[CutRecord]) -> list[XmlElement | Plain]:
-    """Return the records of an answer, while others have their turn between those that are read."""
-    found: list[XmlElement | Plain] = []
-    for cut in records:
-        found.append(_named(cut))
-        if isinstance(found[-1], XmlElement):
-            await asyncio.sleep(0)
-    return found
-
-
 def _named(cut: CutRecord) -> XmlElement | Plain:
     """Return a record by the name in its header; one whose header is not as plain as most is read."""
     header = _HEADER.match(cut.text)
@@ -172,48 +159,36 @@ def _named(cut: CutRecord) -> XmlElement | Plain:
     return cut.found()
 
 
-def _sorted_out(found: Sequence[XmlElement | Broken | Plain], where: str) -> OaiAnswer:
+def _sorted_out(found: Sequence[OaiRecord], where: str) -> OaiAnswer:
     answer = OaiAnswer()
-    for one in found:
-        if isinstance(one, Broken | Plain):
-            answer.records.append(one)
+    for part in found:
+        if isinstance(part, Broken | Plain):
+            answer.records.append(part)
             continue
-        match local(one.tree.tag):
+        tree = part.tree
+        match local(tree.tag):
             case "record" | "header":
-                answer.records.append(one)
+                answer.records.append(part)
             case "resumptionToken":
-                size = one.tree.get("completeListSize", "")
-                answer.token = said(one.tree) or None
+                size = tree.get("completeListSize", "")
+                answer.token = said(tree) or None
                 answer.size = int(size) if size.isdecimal() and len(size) < 12 else None
             case "responseDate":
-                answer.clock = moment(said(one.tree))
+                answer.clock = moment(said(tree))
             case "error":
-                raise _refusal(one.tree, where)
+                code, words = tree.get("code", ""), said(tree)
+                kind = {"badResumptionToken": BadTokenError, "noRecordsMatch": NothingError}.get(code, OaiRefusalError)
+                raise kind(f"{where} reports {code or 'an error'}: {words[:300] or 'no words'}.")
             case _:
-                answer.others.append(one.tree)
+                answer.others.append(tree)
     return answer
 
 
-def _refusal(error: Element, where: str) -> OaiRefusalError:
-    code, words = error.get("code", ""), said(error)
-    kind = {"badResumptionToken": BadTokenError, "noRecordsMatch": NothingError}.get(code, OaiRefusalError)
-    return kind(f"{where} reports {code or 'an error'}: {words[:300] or 'no words'}.")
-
-
-async def _mended(response: Response, problem: UnreadableError) -> list[XmlElement | Broken | Plain]:
-    """Return the records of an answer that is no XML as a whole, while others have their turn between them."""
-    records: list[XmlElement | Broken | Plain] = []
-    for piece in _pieces(response, problem):
-        records.append(piece)
-        await asyncio.sleep(0)
-    return records
-
-
-def _pieces(response: Response, problem: UnreadableError) -> Iterator[XmlElement | Broken | Plain]:
+def _pieces(response: Response, problem: UnreadableError) -> Iterator[OaiRecord]:
     """Yield the records of an answer that is no XML as a whole, each for itself: a broken one costs no other."""
     decoder = XmlDecoder(response.charset)
     text = _DECLARATION.sub("", decoder.feed(response.body) + decoder.close(), count=1)
-    begins = [found.start() for found in _BEGINS.finditer(text)]
+    begins = [match.start() for match in _BEGINS.finditer(text)]
     rest = _REST.search(text, begins[-1]) if begins else None
     close = _CLOSE.search(text, rest.start()) if rest else None
     if rest is None or close is None or not _ENDS.search(text, close.start()) or len(begins) > _MOST_MENDED:
@@ -222,19 +197,21 @@ def _pieces(response: Response, problem: UnreadableError) -> Iterator[XmlElement
     if (len(head) + len(tail)) * len(begins) > _MOST_REPEATED * len(text):
         raise problem
     for begin, end in zip(begins, [*begins[1:], rest.start()], strict=True):
-        yield _alone(head, text[begin:end], tail)
-    yield from _read(head + text[rest.start() :])
-
-
-def _alone(head: str, piece: str, tail: str) -> XmlElement | Broken | Plain:
-    cut = cut_text(head + piece + tail, _LISTS, named=_RECORDS)
-    if cut and len(cut.records) == 1:
-        return _named(cut.records[0])
-    try:
-        return next(one for one in _read(head + piece + tail) if local(one.tree.tag) == "record")
-    except (UnreadableError, StopIteration) as problem:
+        piece = text[begin:end]
+        cut = cut_text(head + piece + tail, _LISTS, named=_RECORDS)
+        if cut and len(cut.records) == 1:
+            yield _named(cut.records[0])
+            continue
         identifier = _IDENTIFIER.search(piece)
-        return Broken(piece, str(problem), identifier[1].strip() if identifier else None)
+        broken = Broken(piece, "", identifier[1].strip() if identifier else None)
+        try:
+            trees = _read(head + piece + tail)
+        except UnreadableError as error:
+            yield replace(broken, why=str(error))
+        else:
+            records: Iterator[OaiRecord] = (tree for tree in trees if local(tree.tree.tag) == "record")
+            yield next(records, broken)
+    yield from _read(head + text[rest.start() :])
 
 
 def _read(text: str) -> list[XmlElement]:

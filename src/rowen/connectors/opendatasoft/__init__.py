@@ -4,24 +4,24 @@ import re
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from urllib.parse import unquote, urlencode
 
-from rowen.connectors.base import Known, unread_url
-from rowen.connectors.catalog.chronology import DatedAnswer, DatedQuestion, chronology, retried
+from rowen.connectors.base import Known
+from rowen.connectors.catalog.chronology import DatedAnswer, DatedQuestion, chronology
 from rowen.connectors.catalog.connector import SingleRecords
 from rowen.connectors.catalog.dataset import Dataset, Resource, place_of
-from rowen.connectors.catalog.dates import iso, moment
+from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.options import CatalogOptions, web_url
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, TooMuchError
-from rowen.connectors.catalog.records import Json, listed, objects, one_by_one, row_of, unreceived, without
+from rowen.connectors.catalog.records import Json, listed, objects, one_by_one, without
 from rowen.connectors.catalog.resources import columns_in, format_of
+from rowen.connectors.catalog.search import DatedSearch
 from rowen.connectors.catalog.text import codes_of, one_of, plain, word, wordings
 from rowen.connectors.plain_options import option
 from rowen.connectors.probe import Probe
-from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError, SourceGoneError
+from rowen.errors import FetchTimeoutError, SourceError, SourceGoneError
 from rowen.formats import UnreadableError
 from rowen.formats.json import read_json
 from rowen.model.items import Failed
@@ -30,12 +30,6 @@ from rowen.net.client import Client
 from rowen.net.response import Response
 from rowen.net.target import redact
 
-if TYPE_CHECKING:
-    from rowen.connectors.base import Options
-
-__all__ = ["OpenDataSoft", "OpenDataSoftAddress", "dataset_of"]
-
-_PREFIX = "opendatasoft:"
 _API = re.compile(r"(?P<site>https?://[^/]+(?:/.*?)?)/api(?P<version>/explore/v2\.\d|/v2)(?s:/.*)?", re.IGNORECASE)
 _TELLING = re.compile(
     r"https?://[^/]+\.opendatasoft\.com(?:[/:?#].*)?|.*/api/explore/v2\.\d(?s:/.*)?|.*/api/v2/catalog(?s:/.*)?"
@@ -78,13 +72,7 @@ class OpenDataSoftAddress:
 
     def part(self, identifier: str, *path: str) -> str:
         """Return the URL of something that belongs to a dataset."""
-        return "/".join([self.datasets, *(segment(one, safe="@") for one in (identifier, *path))])
-
-
-def recognise(address: str) -> str | None:
-    """Return the source URL of `opendatasoft:https://…`, of a host of OpenDataSoft's, or of an address of its API."""
-    is_known = address.startswith(_PREFIX) or _TELLING.fullmatch(address.partition("?")[0])
-    return accept(address) if is_known else None
+        return "/".join([self.datasets, *(segment(part, safe="@") for part in (identifier, *path))])
 
 
 def accept(address: str) -> str | None:
@@ -148,7 +136,7 @@ def metas_of(record: Any, template: str = "default") -> Json:
 
 
 def steady(record: Json) -> Json:
-    """Return a record without what moves by itself."""
+    """Return a record without values that change by themselves."""
     return without(record, _VOLATILE)
 
 
@@ -158,6 +146,28 @@ def dataset_of(record: Json, address: OpenDataSoftAddress, *, language: str | No
     metas, dcat = metas_of(record), metas_of(record, "dcat")
     said = wordings(metas.get("title"), metas.get("description"), preferred=language)
     codes = listed(metas.get("metadata_languages")) or listed(metas.get("language"))
+    # The coverage in words, else the bounding box of the data.
+    territory = ", ".join(_words(said.language, metas.get("territory")))
+    places = (place_of(dcat.get("spatial"), said.language), territory, place_of(metas.get("bbox"), said.language))
+    start, end = dcat.get("temporal_coverage_start"), dcat.get("temporal_coverage_end")
+    period = f"{iso(start) or word(start)}/{iso(end) or word(end)}" if start or end else word(dcat.get("temporal"))
+    resources: list[Resource] = []
+    if record.get("has_records"):
+        for form, media_type in _FORMATS.items():
+            url = address.part(identifier, "exports", form)
+            resources.append(Resource(url, format=form.upper(), media_type=media_type))
+    for kind in ("attachments", "alternative_exports"):
+        for file in objects(record.get(kind)):
+            name, media_type = word(file.get("id")), word(file.get("mimetype"))
+            url = address.part(identifier, kind, name) if name else word(file.get("url"))
+            resource = Resource(
+                url=url,
+                name=word(file.get("title")) or name,
+                description=plain(word(file.get("description"))),
+                format=format_of(media_type, word(file.get("url")) or url),
+                media_type=media_type,
+            )
+            resources.append(resource)
     return Dataset(
         url=address.item(identifier),
         identifier=identifier,
@@ -169,10 +179,10 @@ def dataset_of(record: Json, address: OpenDataSoftAddress, *, language: str | No
         languages=codes_of(filter(None, [*map(word, codes), said.language, *sorted(said.others)])),
         issued=iso(dcat.get("issued")) or iso(dcat.get("created")),
         modified=iso(metas.get("modified")),
-        spatial=_place(metas, dcat, said.language),
-        temporal=_period(dcat),
+        spatial=next(filter(None, places), ""),
+        temporal=period,
         usual_page=address.item(identifier),
-        resources=tuple(_resources(record, address, identifier)),
+        resources=tuple(resources),
         columns=columns_in(record.get("fields"), said.language),
         texts=said.others,
         source=steady(record),
@@ -180,173 +190,121 @@ def dataset_of(record: Json, address: OpenDataSoftAddress, *, language: str | No
 
 
 def _words(language: str | None, *values: Any) -> Iterator[str]:
-    for value in values:
-        yield from filter(None, (one_of(one, language) for one in listed(value)))
-
-
-def _place(metas: Json, dcat: Json, language: str | None) -> str:
-    """Return the coverage as text, else the bounding box of the data."""
-    territory = ", ".join(_words(language, metas.get("territory")))
-    return place_of(dcat.get("spatial"), language) or territory or place_of(metas.get("bbox"), language)
-
-
-def _period(dcat: Json) -> str:
-    start, end = dcat.get("temporal_coverage_start"), dcat.get("temporal_coverage_end")
-    if start or end:
-        return f"{iso(start) or word(start)}/{iso(end) or word(end)}"
-    return word(dcat.get("temporal"))
-
-
-def _resources(record: Json, address: OpenDataSoftAddress, identifier: str) -> Iterator[Resource]:
-    if record.get("has_records"):
-        for form, media_type in _FORMATS.items():
-            url = address.part(identifier, "exports", form)
-            yield Resource(url, format=form.upper(), media_type=media_type)
-    for kind in ("attachments", "alternative_exports"):
-        for object_ in objects(record.get(kind)):
-            name, media_type = word(object_.get("id")), word(object_.get("mimetype"))
-            url = address.part(identifier, kind, name) if name else word(object_.get("url"))
-            yield Resource(
-                url=url,
-                name=word(object_.get("title")) or name,
-                description=plain(word(object_.get("description"))),
-                format=format_of(media_type, word(object_.get("url")) or url),
-                media_type=media_type,
-            )
+    return filter(None, (one_of(part, language) for value in values for part in listed(value)))
 
 
 WINDOW = 9_900
 """A portal refuses what lies further on than 10,000 records; a page of a hundred still fits in."""
 
 
-class OpenDataSoftListing(Listing):
+class OpenDataSoftListing(DatedSearch):
     """The datasets of a portal. Those without a date are in every answer, since no question by date would show them."""
 
     version = OpenDataSoftOptions.record_version
-    dated = True
-    rising = True
 
     def __init__(self, portal: PortalClient, address: OpenDataSoftAddress, options: OpenDataSoftOptions) -> None:
-        self._portal = portal
+        super().__init__(portal, address.site, options, steady=steady)
         self._address = address
-        self._options = options
+        self._filter = options.filter
 
-    def pages(
+    def read_pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
         """Yield the datasets, oldest first."""
-        return chronology(self._ask, window=WINDOW, undated_kept=True, confirmed=True, since=since, place=place)
+        return chronology(self._read_page, window=WINDOW, undated_kept=True, confirmed=True, since=since, place=place)
 
     async def count(self, since: datetime | None = None) -> int | None:
         """Return how many datasets there are."""
-        url = self._url(limit=0, where=self._where(_from(since)))
-        return _total(self._read(await self._portal.get(url), "a count"))
+        return _total(self._read(await self._portal.request(self._url(_from(since), limit=0)), "a count"))
 
-    async def record(self, url: str, handle: str | None = None) -> Row | None:
-        """Return one dataset by the URL of its item; by a search if the option `filter` is set, which it applies."""
-        identifier = self._address.identifier(url)
-        if self._address.item(identifier) != url:
-            return None
-        try:
-            record = await (self._filtered(identifier) if self._options.filter else self._shown(identifier))
-        except SourceGoneError:
-            record = None
-        if identifier_of(record) != identifier:
-            return Row(Failed(url, "The portal does not show this dataset."), absent=record is None)
-        return self._row(record, [])
-
-    async def _shown(self, identifier: str) -> Any:
-        response = await self._portal.get(self._address.part(identifier), once=True)
-        return unwrapped(self._read(response, "a dataset"))
-
-    async def _filtered(self, identifier: str) -> Any:
+    async def _find(self, identifier: str) -> list[Any]:
+        """Request one dataset; by a search if the option `filter` is set, which it applies."""
         escaped = identifier.replace("\\", "\\\\").replace('"', '\\"')
-        response = await self._portal.get(self._url(limit=1, where=self._where(f'dataset_id="{escaped}"')), once=True)
-        match self._read(response, "a list of datasets"):
-            case {"results": [record, *_]} | {"datasets": [record, *_]}:
-                return unwrapped(record)
-        return None
-
-    async def _ask(self, question: DatedQuestion) -> DatedAnswer:
+        searched = self._url(f'dataset_id="{escaped}"', limit=1)
+        url = searched if self._filter else self._address.part(identifier)
         try:
-            return await self._portal.page(
-                lambda rows: self._page(question, rows), alive=partial(self.count, question.after)
-            )
-        except (UnreadableError, BodyTooLargeError) as problem:
-            return await self._unread(question, problem)
-        except TooMuchError as problem:
-            if self._portal.unread >= MOST_UNREAD:
-                raise
-            return await self._unread(question, problem)
+            response = await self._portal.request(url, once=True)
+        except SourceGoneError:
+            return []
+        record = self._read(response, "a dataset")
+        if self._filter:
+            match record:
+                case {"results": [record, *_]} | {"datasets": [record, *_]}:
+                    return [unwrapped(record)]
+            return []
+        return [] if record is None else [unwrapped(record)]
 
-    async def _page(self, question: DatedQuestion, rows: int, *, once: bool = False) -> DatedAnswer:
-        response = await self._portal.get(self._question(question, rows), could_be_less=rows > 1, once=once)
-        answer = await self._answer(response, question, [])
+    async def _request(self, question: DatedQuestion, rows: int, *, once: bool = False) -> DatedAnswer:
+        url = self._question_url(question, rows)
+        answer = await self._parse(await self._portal.request(url, could_be_less=rows > 1, once=once), question)
         return answer._replace(full=len(answer.rows) >= rows)
 
-    async def _unread(self, question: DatedQuestion, problem: SourceError) -> DatedAnswer:
+    async def _pass(self, question: DatedQuestion, problem: SourceError) -> DatedAnswer:
         """Return the place of a record that cannot be received: its identifier alone mostly can.
 
         If not, although the portal answers, it may be any dataset.
         """
-        try:
-            response = await self._portal.get(self._question(question, 1, select="dataset_id"))
-            return await self._answer(response, question, [str(problem)])
-        except (UnreadableError, TooMuchError, FetchTimeoutError):
-            if self._portal.unread >= MOST_UNREAD or await self.count() is None:
-                raise
-        second = int(question.after.timestamp()) if question.after else 0
-        url = unread_url(self._address.site, second, question.skip)
-        return DatedAnswer([unreceived(url, problem)], None, None, True)
+        if not isinstance(problem, TooMuchError) or self._portal.unread < MOST_UNREAD:
+            try:
+                response = await self._portal.request(self._question_url(question, 1, select="dataset_id"))
+                return await self._parse(response, question, problem)
+            except (UnreadableError, TooMuchError, FetchTimeoutError):
+                if self._portal.unread < MOST_UNREAD and await self.count() is None:
+                    raise
+        return await super()._pass(question, problem)
 
-    async def retry(self, place: Any) -> Any | None:
-        """Ask for the dataset at a place by itself."""
-        return await retried(place, partial(self._page, once=True))
+    async def _parse(
+        self, response: Response, question: DatedQuestion, problem: SourceError | None = None
+    ) -> DatedAnswer:
+        """Return the records of an answer; with a problem, they are identifiers of records that failed."""
 
-    async def _answer(self, response: Response, question: DatedQuestion, problems: list[str]) -> DatedAnswer:
+        def row(record: Any) -> Row:
+            dataset = unwrapped(record)
+            if problem is not None and (identifier := identifier_of(dataset)):
+                return Row(Failed(self._build_url(identifier), str(problem)))
+            return self._row(dataset)
+
         data = self._read(response, "a list of datasets")
         match data:
-            case {"results": list(found)} | {"datasets": list(found)}:
-                rows = await one_by_one(lambda record: self._row(unwrapped(record), problems), found)
+            case {"results": list(records)} | {"datasets": list(records)}:
+                rows = await one_by_one(row, records)
             case _:
                 raise UnreadableError(f"{redact(response.url)} answered with JSON that is no list of datasets.")
         total = _total(data)
         more = total is None or question.skip + len(rows) < total
         return DatedAnswer(rows, total, self._portal.clock(response), more)
 
-    def _row(self, record: Any, problems: list[str]) -> Row:
-        identifier = identifier_of(record)
-        url = self._address.item(identifier) if identifier else None
-        if problems and url:
-            return Row(Failed(url, problems[0]))
-        return row_of(
-            record,
-            lambda one: dataset_of(one, self._address, language=self._options.language),
-            site=self._address.site,
-            steady=steady,
-            url=url,
-            modified=moment(metas_of(record).get("modified")),
-            language=self._options.language,
-            landing_page=self._options.landing_page,
-        )
+    def _build_url(self, identifier: str) -> str:
+        return self._address.item(identifier)
 
-    def _question(self, question: DatedQuestion, rows: int, **more: str) -> str:
+    def _parse_url(self, url: str) -> str:
+        return self._address.identifier(url)
+
+    def _identify(self, record: Any) -> str:
+        return identifier_of(record)
+
+    def _date(self, record: Any) -> Any:
+        return metas_of(record).get("modified")
+
+    def _map(self, record: Json, url: str) -> Dataset:
+        return dataset_of(record, self._address, language=self._options.language)
+
+    def _question_url(self, question: DatedQuestion, rows: int, **more: str) -> str:
         dated = _from(question.after)
-        where = self._where(f"({dated} or modified is null)" if dated else None)
-        return self._url(limit=rows, where=where, offset=question.skip, order_by="modified", **more)
+        where = f"({dated} or modified is null)" if dated else None
+        return self._url(where, limit=rows, offset=question.skip, order_by="modified", **more)
 
-    def _where(self, dated: str | None) -> str | None:
-        own = f"({self._options.filter})" if self._options.filter else None
-        return " and ".join(filter(None, (dated, own))) or None
-
-    def _url(self, **wanted: str | int | None) -> str:
-        return f"{self._address.datasets}?{urlencode({name: one for name, one in wanted.items() if one is not None})}"
+    def _url(self, where: str | None, **arguments: str | int) -> str:
+        own = f"({self._filter})" if self._filter else None
+        conditions = " and ".join(filter(None, (where, own)))
+        query = {"limit": arguments.pop("limit"), **({"where": conditions} if conditions else {}), **arguments}
+        return f"{self._address.datasets}?{urlencode(query)}"
 
     def _read(self, response: Response, what: str) -> Any:
         data = read_json(response.body, redact(response.url))
         if isinstance(data, dict) and "error_code" in data:
-            said = data.get("message") or data["error_code"]
-            raise SourceError(f"{self._address.datasets} reports an error instead of {what}: {said}.")
+            error = data.get("message") or data["error_code"]
+            raise SourceError(f"{self._address.datasets} reports an error instead of {what}: {error}.")
         return data
 
 
@@ -364,10 +322,14 @@ def _total(data: Any) -> int | None:
 class OpenDataSoft(SingleRecords):
     """Connector for OpenDataSoft portals."""
 
-    kind: ClassVar[str] = "opendatasoft"
-    Options: "ClassVar[type[Options]]" = OpenDataSoftOptions
-    recognise = staticmethod(recognise)
+    kind = "opendatasoft"
+    Options = OpenDataSoftOptions
     accept = staticmethod(accept)
+
+    @staticmethod
+    def is_typical(address: str) -> bool:
+        """Return whether an address is a host of OpenDataSoft, or an address of its API."""
+        return _TELLING.fullmatch(address.partition("?")[0]) is not None
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
@@ -379,7 +341,7 @@ class OpenDataSoft(SingleRecords):
                 return probe.origin
         return None
 
-    def _listing(self, client: Client, known: Known) -> Listing:
+    def _open_listing(self, client: Client, known: Known) -> Listing:
         address, key = OpenDataSoftAddress.of(self._url), self._options.api_key
         secrets = {"Authorization": f"Apikey {key}"} if key else None
         portal = PortalClient(

@@ -1,47 +1,35 @@
 """Socrata portals, by the Discovery API: walked whole once, then read for their latest assets."""
 
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise, zip_longest
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 from rowen.connectors.base import Known, unread_url
 from rowen.connectors.catalog.connector import SingleRecords
 from rowen.connectors.catalog.dataset import Dataset, Resource, kind_named
-from rowen.connectors.catalog.dates import iso, moment
+from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.listing import FAR_FUTURE, FAR_PAST, Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.options import CatalogOptions, web_url
-from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, TooMuchError
-from rowen.connectors.catalog.records import Json, listed, objects, one_by_one, row_of, unreceived, without
-from rowen.connectors.catalog.resources import Column, columns_in, format_of
+from rowen.connectors.catalog.portal_client import MOST_UNREAD, UNRECEIVED, PortalClient
+from rowen.connectors.catalog.records import Json, listed, objects, one_by_one, unreceived, without
+from rowen.connectors.catalog.resources import columns_in, format_of
+from rowen.connectors.catalog.search import SearchListing
 from rowen.connectors.catalog.text import word, wordings
 from rowen.connectors.plain_options import option
 from rowen.connectors.probe import Probe
-from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
+from rowen.errors import FetchTimeoutError, SourceError
 from rowen.formats import UnreadableError
 from rowen.formats.json import read_json
-from rowen.model.items import Failed
 from rowen.model.url import SEGMENT, quoted, segment
 from rowen.net.client import Client
 from rowen.net.target import redact
 
-if TYPE_CHECKING:
-    from rowen.connectors.base import Options
-
-__all__ = ["Socrata", "dataset_of"]
-
-_PREFIX = "socrata:"
 _API = "/api/catalog/v1"
 _CENTRAL = re.compile(r"api\.(?:us|eu)\.socrata\.com", re.IGNORECASE)
 _TELLING = re.compile(r"https?://[^/]+(?:\.socrata\.com(?:[/:].*)?|/api/catalog/v1/?)", re.IGNORECASE)
-
-
-def recognise(address: str) -> str | None:
-    """Return the portal of `socrata:https://…`, of a host of Socrata's, or of an address of the catalog API."""
-    is_known = address.startswith(_PREFIX) or _TELLING.fullmatch(address.partition("?")[0])
-    return accept(address) if is_known else None
 
 
 def accept(address: str) -> str | None:
@@ -64,11 +52,6 @@ def domain_of(site: str) -> str:
 def item(site: str, identifier: str) -> str:
     """Return the URL of a dataset, which outlives its title."""
     return f"{site}/d/{quoted(identifier, safe=SEGMENT)}"
-
-
-def identifier_in(url: str) -> str:
-    """Return the identifier in the URL of a dataset."""
-    return unquote(url.rpartition("/d/")[2], errors="surrogatepass")
 
 
 Sort = Literal["calendars", "charts", "datasets", "files", "filters", "forms", "links", "maps", "stories"]
@@ -96,17 +79,12 @@ _PERIODS = ("temporal", "time-period", "time period")
 
 
 def identifier_of(record: Any) -> str:
-    """Socrata's name for an asset: twice four letters or digits."""
+    """Return the identifier of an asset."""
     return word(_part(record, "resource").get("id"))
 
 
-def modified_of(record: Any) -> Any:
-    """Return when an asset, its data or its description was last changed."""
-    return _part(record, "resource").get("updatedAt")
-
-
 def steady(record: Json) -> Json:
-    """Return a record without what moves by itself."""
+    """Return a record without values that change by themselves."""
     return without(record, _VOLATILE)
 
 
@@ -116,9 +94,28 @@ def dataset_of(record: Json, site: str, *, language: str | None = None) -> Datas
     identifier = identifier_of(record)
     said = wordings(resource.get("name"), resource.get("description"), preferred=language)
     fields = {
-        word(object_.get("key")).casefold(): word(object_.get("value"))
-        for object_ in objects(classes.get("domain_metadata"))
+        word(field.get("key")).casefold(): word(field.get("value")) for field in objects(classes.get("domain_metadata"))
     }
+    # The columns are parallel lists; those that begin with a colon are computed by Socrata.
+    lists = (listed(resource.get(f"columns_{part}")) for part in ("field_name", "name", "datatype"))
+    rows = zip_longest(*(map(word, part) for part in lists), fillvalue="")
+    columns = [{"name": name, "label": label, "type": kind} for name, label, kind in rows if not name.startswith(":")]
+    # The account that owns an asset is mostly a person's: the portal's own fields name the publisher.
+    parties = sorted((key.rpartition("_")[2].replace("-", " "), value) for key, value in fields.items() if value)
+    parties = [(field, value) for field, value in parties if not _NO_NAME.search(field) and not _NO_NAME.search(value)]
+    publisher = next((value for name in _PUBLISHERS for field, value in parties if name in field), "")
+    name, form = segment(identifier, safe=SEGMENT), word(resource.get("type"))
+    files: list[Resource] = []
+    if form == "dataset":
+        export = f"{site}/api/views/{name}/rows"
+        files.append(Resource(f"{export}.csv?accessType=DOWNLOAD", format="CSV", media_type="text/csv"))
+        files.append(Resource(f"{export}.json?accessType=DOWNLOAD", format="JSON", media_type="application/json"))
+    elif form == "map":
+        url = f"{site}/api/geospatial/{name}?method=export&format=GeoJSON"
+        files.append(Resource(url, format="GeoJSON", media_type="application/geo+json"))
+    elif form == "file":
+        media_type = word(resource.get("blob_mime_type"))
+        files.append(Resource(f"{site}/download/{name}", format=format_of(media_type), media_type=media_type))
     tags = [*listed(classes.get("domain_tags")), *listed(classes.get("tags")), classes.get("domain_category")]
     return Dataset(
         url=item(site, identifier),
@@ -126,20 +123,18 @@ def dataset_of(record: Json, site: str, *, language: str | None = None) -> Datas
         title=said.title or identifier,
         description=said.description,
         tags=tuple(filter(None, map(word, [*tags, *listed(classes.get("categories"))]))),
-        publisher=word(resource.get("attribution"))
-        or _publisher(fields)
-        or word(_part(record, "metadata").get("domain")),
+        publisher=word(resource.get("attribution")) or publisher or word(_part(record, "metadata").get("domain")),
         licence=word(_part(record, "metadata").get("license")),
         languages=tuple(filter(None, [said.language, *sorted(said.others)])),
         issued=iso(resource.get("publication_date")) or iso(resource.get("createdAt")),
-        modified=iso(modified_of(record)),
-        spatial=_told(fields, _PLACES),
-        temporal=_told(fields, _PERIODS),
+        modified=iso(resource.get("updatedAt")),
+        spatial=_field(fields, _PLACES),
+        temporal=_field(fields, _PERIODS),
         landing_page=word(record.get("link")) or word(record.get("permalink")),
         usual_page=item(site, identifier),
-        resources=tuple(_resources(resource, site, identifier)),
-        columns=_columns(resource),
-        record_kind=kind_named([word(resource.get("type"))]),
+        resources=tuple(files),
+        columns=columns_in(columns),
+        record_kind=kind_named([form]),
         texts=said.others,
         source=steady(record),
     )
@@ -152,39 +147,9 @@ def _part(record: Any, name: str) -> Json:
     return {}
 
 
-def _told(told: Mapping[str, str], names: tuple[str, ...]) -> str:
-    """Return the portal's own fields, of all groups."""
-    return next((value for key, value in sorted(told.items()) if any(name in key for name in names)), "")
-
-
-def _publisher(told: Mapping[str, str]) -> str:
-    """Who publishes an asset, as a portal's own fields say: the account that owns it is mostly a person's."""
-    fields = sorted((key.rpartition("_")[2].replace("-", " "), value) for key, value in told.items())
-    named = [(field, value) for field, value in fields if not _NO_NAME.search(field) and not _NO_NAME.search(value)]
-    return next((value for name in _PUBLISHERS for field, value in named if name in field and value), "")
-
-
-def _columns(resource: Json) -> tuple[Column, ...]:
-    """Return the columns, given as parallel lists, without those that Socrata computes itself."""
-    lists = (listed(resource.get(f"columns_{part}")) for part in ("field_name", "name", "datatype"))
-    rows = zip_longest(*(map(word, part) for part in lists), fillvalue="")
-    fields = [{"name": name, "label": label, "type": kind} for name, label, kind in rows]
-    return columns_in([field for field in fields if not field["name"].startswith(":")])
-
-
-def _resources(resource: Json, site: str, identifier: str) -> Iterator[Resource]:
-    name = segment(identifier, safe=SEGMENT)
-    match word(resource.get("type")):
-        case "dataset":
-            rows = f"{site}/api/views/{name}/rows"
-            yield Resource(f"{rows}.csv?accessType=DOWNLOAD", format="CSV", media_type="text/csv")
-            yield Resource(f"{rows}.json?accessType=DOWNLOAD", format="JSON", media_type="application/json")
-        case "map":
-            url = f"{site}/api/geospatial/{name}?method=export&format=GeoJSON"
-            yield Resource(url, format="GeoJSON", media_type="application/geo+json")
-        case "file":
-            media_type = word(resource.get("blob_mime_type"))
-            yield Resource(f"{site}/download/{name}", format=format_of(media_type), media_type=media_type)
+def _field(fields: Mapping[str, str], names: tuple[str, ...]) -> str:
+    """Return the first of the portal's own fields, of all groups, whose key contains one of these names."""
+    return next((value for key, value in sorted(fields.items()) if any(name in key for name in names)), "")
 
 
 WINDOW = 10_000
@@ -193,37 +158,35 @@ WINDOW = 10_000
 FIRST_ROWS = 10
 """Of the latest assets, request only a few at first: mostly, nothing has changed."""
 
-_CLOSED = "The catalog shows no more than {} records."
-_UNREAD = (UnreadableError, BodyTooLargeError, TooMuchError)
-
 
 class _Assets(NamedTuple):
-    names: list[str]
+    records: list[Any]
     rows: list[Row]
     total: int | None
     clock: datetime | None
 
+    @property
+    def names(self) -> list[str]:
+        return [*map(identifier_of, self.records)]
 
-class SocrataListing(Listing):
+
+class SocrataListing(SearchListing):
     """The assets of a portal."""
 
     version = SocrataOptions.record_version
-    dated = True
 
     def __init__(self, portal: PortalClient, site: str, options: SocrataOptions) -> None:
-        self._portal = portal
-        self._site = site
-        self._options = options
+        super().__init__(portal, site, options, steady=steady)
+        only = {"only": ",".join(options.only)} if options.only else {}
+        self._arguments = {"domains": domain_of(site), **only}
         self._url = f"{site}/api/catalog/v1"
         self._total: int | None = None
 
-    def pages(
+    def read_pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
         """Yield the assets: all, or those modified since."""
-        if since is not None:
-            return self._latest(since)
-        return self._scroll(place)
+        return self._scroll(place) if since is None else self._read_latest(since)
 
     async def count(self, since: datetime | None = None) -> int | None:
         """Return how many assets exist; those since a date cannot be counted, but a far date has a known result."""
@@ -234,26 +197,22 @@ class SocrataListing(Listing):
         total, self._total = self._total, None
         return total if total is not None else (await self._page(0)).total
 
-    async def record(self, url: str, handle: str | None = None) -> Row | None:
-        """Return one asset by the URL of its item, among those of the chosen sorts."""
-        identifier = identifier_in(url)
-        if item(self._site, identifier) != url:
-            return None
-        page = await self._page(1, ids=identifier, once=True)
-        rows = [row for row in page.rows if row.url == url]
-        return rows[0] if rows else Row(Failed(url, "The portal does not show this asset."), absent=not page.rows)
-
     async def _scroll(self, place: Any) -> AsyncGenerator[ListingPage]:
         """Yield all assets, each page from the last identifier on: nothing that goes or comes shifts the others."""
         after, seen, by_number = (place["after"], place["seen"], place["by_number"]) if place else ("", 0, False)
         while True:
-            wanted = {"offset": seen, "order": "createdAt ASC"} if by_number else {"scroll_id": after}
+            arguments = {"offset": seen, "order": "createdAt ASC"} if by_number else {"scroll_id": after}
             try:
-                answer = await self._ask(**wanted)
-            except _UNREAD as problem:
-                answer = await (self._skip(seen, problem) if by_number else self._pass(after, seen, problem))
+                answer = await self._ask(**arguments)
+            except UNRECEIVED as problem:
+                if not by_number:
+                    answer = await self._pass(after, seen, problem)
+                elif self._portal.unread >= MOST_UNREAD:
+                    raise
+                else:
+                    answer = _Assets([], [self._unread(str(seen), problem, {"offset": seen})], None, None)
             if not by_number and not _is_rising([after, *answer.names]):
-                # The portal does not mind from which identifier on it was asked.
+                # The portal ignores the identifier from which the page should begin.
                 seen, by_number = 0, True
                 continue
             answer = _placed(answer, after, seen, by_number=by_number)
@@ -268,31 +227,25 @@ class SocrataListing(Listing):
                 place=None if ended or closed else place,
                 declared=answer.total if by_number or seen == len(answer.rows) else None,
                 clock=answer.clock,
-                doubt=_CLOSED.format(WINDOW) if closed else None,
+                doubt=f"The catalog shows no more than {WINDOW} records." if closed else None,
             )
             if closed or ended:
                 return
 
-    async def _skip(self, seen: int, problem: SourceError) -> _Assets:
-        """Return the place of an asset that cannot be received, in a walk by number."""
-        if self._portal.unread >= MOST_UNREAD:
-            raise problem
-        return _Assets([], [self._unread(str(seen), problem, {"offset": seen})], None, None)
-
     async def _pass(self, after: str, seen: int, problem: SourceError) -> _Assets:
         """Return the place of an asset that cannot be received while scrolling, and the next asset, to continue from.
 
-        It is requested by its number, if the asset before has the expected number.
+        It is requested by its number in the order of identifiers, if the asset before has the expected number.
         """
         if seen + MOST_UNREAD > WINDOW:
             raise problem
-        if seen and (await self._numbered(seen - 1)).names != [after]:
+        if seen and (await self._page(1, offset=seen - 1, order="dataset_id ASC")).names != [after]:
             raise problem
         failed = [self._unread(f"after/{after}", problem, {"after": after, "skip": 0})]
         for number in range(seen + 1, seen + MOST_UNREAD):
             try:
-                answer = await self._numbered(number)
-            except (*_UNREAD, FetchTimeoutError) as another:
+                answer = await self._page(1, offset=number, order="dataset_id ASC")
+            except (*UNRECEIVED, FetchTimeoutError) as another:
                 place = {"after": after, "skip": number - seen}
                 failed.append(self._unread(f"after/{after}/{number - seen}", another, place))
                 continue
@@ -305,20 +258,20 @@ class SocrataListing(Listing):
         return unreceived(unread_url(self._site, name), problem, place)
 
     async def retry(self, place: Any) -> Any | None:
-        """Ask for the asset at a place, with those between the one that is named and it."""
+        """Request the asset at a place again, with those between the one that is named and it."""
         if "offset" in place:
             answer = await self._page(1, once=True, offset=place["offset"], order="createdAt ASC")
         else:
             answer = await self._page(place["skip"] + 1, once=True, scroll_id=place["after"])
         return place if any(not row.named for row in answer.rows) else None
 
-    async def _latest(self, since: datetime) -> AsyncGenerator[ListingPage]:
+    async def _read_latest(self, since: datetime) -> AsyncGenerator[ListingPage]:
         """Yield the assets, latest first, until they are older than requested."""
         offset, most = 0, FIRST_ROWS
         while True:
             try:
                 answer = await self._ask(most=most, offset=offset, order="updatedAt DESC")
-            except _UNREAD as problem:
+            except UNRECEIVED as problem:
                 if self._portal.unread >= MOST_UNREAD:
                     yield ListingPage([], doubt=f"One of the latest assets cannot be received: {problem}")
                     return
@@ -329,7 +282,13 @@ class SocrataListing(Listing):
             dates = [row.modified for row in answer.rows if row.modified is not None]
             older = any(at < since for at in dates)
             offset += len(answer.rows)
-            doubt = self._doubt(dates, offset=offset, ended=older)
+            doubt = None
+            if not offset:
+                doubt = "The catalog lists nothing in the order of dates."
+            elif any(earlier < later for earlier, later in pairwise(dates)):
+                doubt = "The catalog ignores the order of dates."
+            elif offset >= WINDOW and not older:
+                doubt = "More was modified than the catalog shows at once."
             ended = older or not answer.rows or doubt is not None
             yield ListingPage(
                 [row for row in answer.rows if row.modified is None or row.modified >= since],
@@ -341,51 +300,41 @@ class SocrataListing(Listing):
                 return
             most *= 4
 
-    def _doubt(self, dates: Sequence[datetime], *, offset: int, ended: bool) -> str | None:
-        if not offset:
-            return "The catalog lists nothing in the order of dates."
-        if not _is_falling(dates):
-            return "The catalog does not mind the order of dates."
-        if offset >= WINDOW and not ended:
-            return "More was modified than the catalog shows at once."
-        return None
-
-    async def _ask(self, *, most: int = WINDOW, offset: int = 0, **wanted: str) -> _Assets:
+    async def _ask(self, *, most: int = WINDOW, offset: int = 0, **arguments: str) -> _Assets:
         most = min(most, WINDOW - offset)
-        more = {**wanted, "offset": offset} if offset else wanted
+        more = {**arguments, "offset": offset} if offset else arguments
         return await self._portal.page(
-            lambda rows: self._page(rows, **more), most=most, alive=lambda: self._page(0, once=False, **wanted)
+            lambda rows: self._page(rows, **more), most=most, alive=lambda: self._page(0, once=False, **arguments)
         )
 
-    async def _numbered(self, offset: int) -> _Assets:
-        """Return one asset by its number in the order of identifiers."""
-        return await self._page(1, offset=offset, order="dataset_id ASC")
-
-    async def _page(self, limit: int, *, once: bool = False, **wanted: str | int) -> _Assets:
-        only = {"only": ",".join(self._options.only)} if self._options.only else {}
-        query = urlencode({"domains": domain_of(self._site), **only, "limit": limit, **wanted}, errors="surrogatepass")
+    async def _page(self, limit: int, *, once: bool = False, **arguments: str | int) -> _Assets:
+        query = urlencode({**self._arguments, "limit": limit, **arguments}, errors="surrogatepass")
         url = f"{self._url}?{query}"
-        response = await self._portal.get(url, could_be_less=limit > 1, once=once)
+        response = await self._portal.request(url, could_be_less=limit > 1, once=once)
         match read_json(response.body, redact(url)):
-            case {"error": said, **rest} if "results" not in rest:
-                raise SourceError(f"{self._url} reports an error: {said}.")
-            case {"results": list(found), "resultSetSize": int(total)}:
-                rows = await one_by_one(self._row, found)
-                return _Assets([*map(identifier_of, found)], rows, total, self._portal.clock(response))
+            case {"error": error, **rest} if "results" not in rest:
+                raise SourceError(f"{self._url} reports an error: {error}.")
+            case {"results": list(records), "resultSetSize": int(total)}:
+                return _Assets(records, await one_by_one(self._row, records), total, self._portal.clock(response))
         raise UnreadableError(f"{redact(url)} answered with JSON that is no list of assets.")
 
-    def _row(self, record: Any) -> Row:
-        identifier = identifier_of(record)
-        return row_of(
-            record,
-            lambda one: dataset_of(one, self._site, language=self._options.language),
-            site=self._site,
-            steady=steady,
-            url=item(self._site, identifier) if identifier else None,
-            modified=moment(modified_of(record)),
-            language=self._options.language,
-            landing_page=self._options.landing_page,
-        )
+    async def _find(self, identifier: str) -> list[Any]:
+        return (await self._page(1, ids=identifier, once=True)).records
+
+    def _build_url(self, identifier: str) -> str:
+        return item(self._site, identifier)
+
+    def _parse_url(self, url: str) -> str:
+        return unquote(url.rpartition("/d/")[2], errors="surrogatepass")
+
+    def _identify(self, record: Any) -> str:
+        return identifier_of(record)
+
+    def _date(self, record: Any) -> Any:
+        return _part(record, "resource").get("updatedAt")
+
+    def _map(self, record: Json, url: str) -> Dataset:
+        return dataset_of(record, self._site, language=self._options.language)
 
 
 def _placed(answer: _Assets, after: str, seen: int, *, by_number: bool) -> _Assets:
@@ -403,20 +352,21 @@ def _placed(answer: _Assets, after: str, seen: int, *, by_number: bool) -> _Asse
 
 def _is_rising(names: Sequence[str]) -> bool:
     named = [name for name in names if name]
-    return all(one <= two for one, two in pairwise(named)) and (len(named) < 2 or not names[0] or named[0] < named[1])
-
-
-def _is_falling(dates: Sequence[datetime]) -> bool:
-    return all(one >= two for one, two in pairwise(dates))
+    in_order = all(former <= latter for former, latter in pairwise(named))
+    return in_order and (len(named) < 2 or not names[0] or named[0] < named[1])
 
 
 class Socrata(SingleRecords):
     """Connector for Socrata portals."""
 
-    kind: ClassVar[str] = "socrata"
-    Options: "ClassVar[type[Options]]" = SocrataOptions
-    recognise = staticmethod(recognise)
+    kind = "socrata"
+    Options = SocrataOptions
     accept = staticmethod(accept)
+
+    @staticmethod
+    def is_typical(address: str) -> bool:
+        """Return whether an address is a host of Socrata, or an address of the catalog API."""
+        return _TELLING.fullmatch(address.partition("?")[0]) is not None
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
@@ -426,7 +376,7 @@ class Socrata(SingleRecords):
                 return probe.origin
         return None
 
-    def _listing(self, client: Client, known: Known) -> Listing:
+    def _open_listing(self, client: Client, known: Known) -> Listing:
         token = self._options.app_token
         secrets = {"X-App-Token": token} if token else None
         portal = PortalClient(

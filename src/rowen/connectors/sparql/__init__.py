@@ -88,7 +88,7 @@ class Sparql(CatalogConnector):
                 return cls.accept(url)
         return None
 
-    def _listing(self, client: Client, known: Known) -> Listing:
+    def _open_listing(self, client: Client, known: Known) -> Listing:
         portal = PortalClient(client, self._url, self._options, now=self._tools.now)
         portal.size.limit_s = portal.idle_s = self._options.timeout_s
         endpoint, catalogue = resolve_endpoint(self._url, self._options.catalogue)

@@ -45,9 +45,9 @@ class Endpoint:
         A query that `could_be_less` and is too much for the endpoint raises `TooMuchError`, as does one that is sent
         `once`.
         """
-        response = await self._portal.post(
+        response = await self._portal.request(
             self._url,
-            urlencode({"query": query}, errors="surrogatepass").encode(),
+            body=urlencode({"query": query}, errors="surrogatepass").encode(),
             media_type=FORM,
             accept=_ACCEPT,
             could_be_less=could_be_less,

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
-from rowen.connectors.catalog.dcat import item_url, unread_node
+from rowen.connectors.catalog.dcat import item_url, row_of_node
 from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.portal_client import TooMuchError
@@ -17,7 +17,6 @@ from rowen.formats import UnreadableError
 from rowen.formats.json import payload_of
 from rowen.formats.rdf.graph import Graph, Iri, Literal, short
 from rowen.model.items import Failed
-from rowen.model.text import attempt
 
 # At once: half of the least limit of endpoints in use, so that an answer of so many is our limit and not theirs.
 IDENTIFIERS = 5000
@@ -73,12 +72,11 @@ class Identified(Listing):
         self._url = url
         self._queries = Queries(options.graph, catalogue)
         self._catalogue = catalogue
-        self._language = options.language
-        self._landing_page = options.landing_page
+        self._options = options
         self._wanted = self._batch = options.page_size
         self._successes = 0
 
-    async def pages(
+    async def read_pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
         """Yield the datasets behind a place, the first one by default; all of them, or those modified since."""
@@ -131,7 +129,7 @@ class Identified(Listing):
         count = answer.rows[0].get("n") if answer.rows else None
         return int(count.text) if isinstance(count, Literal) and re.fullmatch(r"\d{1,12}", count.text) else None
 
-    async def record(self, url: str, handle: str | None = None) -> Row | None:
+    async def read_record(self, url: str, handle: str | None = None) -> Row | None:
         """Return one dataset by its IRI, if that is known."""
         if handle is None or item_url(Graph(), Iri(handle), self._url) != url:
             return None
@@ -205,19 +203,21 @@ class Identified(Listing):
         return [self._given_up(iri, why, payload=_payload(graph, Iri(iri)))]
 
     def _row(self, node: Iri, graph: Graph, borders: frozenset[Iri], since: datetime | None) -> Row:
-        def failed(why: str) -> Failed:
-            return self._failed(node, why, _payload(graph, node))
-
-        def read() -> Row:
-            how = {"language": self._language, "landing_page": self._landing_page}
-            seen, modified = unread_node(graph, node, self._url, borders=borders, failed=failed, **how)
-            # Whole days were requested: a date before `since` is within the day of `since`, or none.
-            if modified is not None and since is not None and modified < since:
-                floor = datetime.fromisoformat(floor_of(since)).replace(tzinfo=UTC)
-                modified = None if modified >= floor else modified
-            return Row(seen, modified, handle=str(node))
-
-        return attempt(read, lambda why: Row(failed(why), handle=str(node)))
+        row = row_of_node(
+            graph,
+            node,
+            self._url,
+            options=self._options,
+            borders=borders,
+            payload=lambda: _payload(graph, node),
+            what="dataset",
+        )
+        modified = row.modified
+        # Whole days were requested: a date before `since` is within the day of `since`, or none.
+        if modified is not None and since is not None and modified < since:
+            floor = datetime.fromisoformat(floor_of(since)).replace(tzinfo=UTC)
+            modified = None if modified >= floor else modified
+        return row._replace(modified=modified, handle=str(node))
 
 
 def _payload(graph: Graph, node: Iri) -> bytes | None:

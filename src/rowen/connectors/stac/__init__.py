@@ -1,17 +1,17 @@
 """STAC catalogs: the collections of an API, or of documents that lead to one another; one item a collection."""
 
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from rowen.connectors.base import Known
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
-from rowen.connectors.catalog.portal_client import PortalClient, TooMuchError
+from rowen.connectors.catalog.portal_client import UNRECEIVED, PortalClient
 from rowen.connectors.catalog.records import one_by_one, unparsed_json
 from rowen.connectors.catalog.text import word
 from rowen.connectors.probe import Probe
@@ -21,14 +21,14 @@ from rowen.connectors.stac.record import (
     asset_names,
     dataset_of,
     is_stac,
+    is_typical,
     item_url,
     joined,
     links_of,
     listing_url,
-    recognise,
 )
 from rowen.connectors.stac.tree import Tree, kind_of
-from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
+from rowen.errors import FetchTimeoutError, SourceError
 from rowen.formats import UnreadableError
 from rowen.formats.json import payload_of, read_json
 from rowen.model.hashes import body_hash
@@ -37,13 +37,8 @@ from rowen.net.client import Client
 from rowen.net.response import Response
 from rowen.net.target import redact
 
-if TYPE_CHECKING:
-    from rowen.connectors.base import Options
-
-__all__ = ["Stac"]
-
 _MEDIA_TYPE = "application/json"
-_FAILED = (TooMuchError, FetchTimeoutError, UnreadableError, BodyTooLargeError)
+_FAILED = (*UNRECEIVED, FetchTimeoutError)
 
 
 class _Question(NamedTuple):
@@ -58,26 +53,15 @@ class Collections(Listing):
 
     version = StacOptions.record_version
 
-    def __init__(
-        self,
-        portal: PortalClient,
-        url: str,
-        *,
-        root: str,
-        limit: int | None = None,
-        language: str | None = None,
-        landing_page: str | None = None,
-        first: Response | None = None,
-    ) -> None:
+    def __init__(self, portal: PortalClient, url: str, *, root: str, options: StacOptions, first: Response) -> None:
         self._portal = portal
-        self._url = f"{url}{'&' if '?' in url else '?'}limit={limit}" if limit else url
+        self._url = f"{url}{'&' if '?' in url else '?'}limit={options.limit}" if options.limit else url
         self._root = root
-        self._language = language
-        self._landing_page = landing_page
-        self._first = first
+        self._options = options
+        self._first = first if self._url == first.url else None
         self._is_limited = False
 
-    async def pages(
+    async def read_pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
         """Yield all collections; they cannot be listed by date."""
@@ -94,15 +78,18 @@ class Collections(Listing):
             self.not_modified = response.not_modified
             if response.not_modified:
                 return
-            page = _after(before, found)
+            page = found
+            if before is not None:
+                if None not in (before.declared, page.declared) and before.declared != page.declared:
+                    # Where one went, another may have slipped past the border between two pages.
+                    page = replace(page, doubt="The list of collections changed while it was read.")
+                page = replace(page, declared=before.declared) if page.declared is None else page
+                # There are servers that link a next page for ever.
+                page = page if page.rows or before.rows else replace(page, place=None)
             if at == (self._url, None) and page.place is None and not (response.redirects or self._is_limited):
                 self.tokens = Tokens(self._url, response.etag, response.last_modified)
             before, at, tokens = page, _Question(*page.place) if page.place else None, None
             yield page
-
-    async def count(self, since: datetime | None = None) -> int | None:
-        """Return None: the protocol has no such request."""
-        return None
 
     async def _read(
         self, at: _Question, tokens: Tokens | None, before: ListingPage | None
@@ -127,37 +114,46 @@ class Collections(Listing):
                 raise problem from None
 
     async def _part(self, at: _Question) -> tuple[Response, ListingPage]:
-        return await self._portal.page(
-            lambda rows: self._once(_limited(at, rows), None, could_be_less=rows > 1),
-            alive=lambda: self._portal.get(self._root),
-        )
+        def read(rows: int) -> Awaitable[tuple[Response, ListingPage]]:
+            """Request so many collections."""
+            if at.body is not None:
+                question = _Question(at.url, {**at.body, "limit": rows})
+            else:
+                parts = urlsplit(at.url)
+                parameters = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] != "limit"]
+                query = urlencode([*parameters, ("limit", str(rows))], errors="surrogatepass")
+                question = _Question(urlunsplit(parts._replace(query=query)))
+            return self._once(question, None, could_be_less=rows > 1)
+
+        return await self._portal.page(read, alive=lambda: self._portal.request(self._root))
 
     async def _once(
         self, at: _Question, tokens: Tokens | None, *, could_be_less: bool = False
     ) -> tuple[Response, ListingPage]:
-        response = await self._answer(at, tokens, could_be_less=could_be_less)
-        return response, ListingPage(()) if response.not_modified else await self._page(response, at)
-
-    async def _answer(self, at: _Question, tokens: Tokens | None, *, could_be_less: bool) -> Response:
         if self._first is not None and at == (self._url, None):
-            first, self._first = self._first, None
-            return first
-        if at.body is None:
-            known = tokens if tokens is not None and tokens.url == at.url else None
-            return await self._portal.get(at.url, tokens=known, could_be_less=could_be_less)
-        body = json.dumps(at.body).encode()
-        return await self._portal.post(
-            at.url, body, media_type=_MEDIA_TYPE, accept=_MEDIA_TYPE, could_be_less=could_be_less
-        )
-
-    async def _page(self, response: Response, asked: _Question) -> ListingPage:
+            response, self._first = self._first, None
+        else:
+            response = await self._portal.request(
+                at.url,
+                body=None if at.body is None else json.dumps(at.body).encode(),
+                media_type=_MEDIA_TYPE,
+                tokens=tokens if at.body is None and tokens is not None and tokens.url == at.url else None,
+                could_be_less=could_be_less,
+            )
+        if response.not_modified:
+            return response, ListingPage(())
         data = read_json(response.body, redact(response.url))
         if not isinstance(data, dict) or not isinstance(data.get("collections"), list):
             raise UnreadableError(f"{redact(response.url)} answered with JSON that is no list of collections.")
         # The rest of the address is that of a page, on which a collection stands by chance.
         base = response.url.partition("?")[0]
         rows = await one_by_one(lambda record: self._row(record, base), data["collections"])
-        return ListingPage(rows, _following(data, response.url, asked), _declared(data), self._portal.clock(response))
+        # How many collections there are, by the field of OGC or that of an extension.
+        context = data.get("context")
+        declared = data.get("numberMatched", context.get("matched") if isinstance(context, Mapping) else None)
+        if not isinstance(declared, int) or isinstance(declared, bool) or declared < 0:
+            declared = None
+        return response, ListingPage(rows, _next(data, response.url, at), declared, self._portal.clock(response))
 
     def _row(self, record: Any, base: str) -> Row:
         identifier = word(record.get("id")) if isinstance(record, Mapping) else ""
@@ -169,66 +165,35 @@ class Collections(Listing):
         return Row(
             unparsed_json(
                 record,
-                lambda one: dataset_of(one, url, base=base),
+                lambda content: dataset_of(content, url, base=base),
                 url=url,
-                steady=lambda one: one,
+                steady=lambda content: content,
                 beside=json.dumps([base, *asset_names(record)]),
-                language=self._language,
-                landing_page=self._landing_page,
+                options=self._options,
                 what="collection",
             )
         )
 
 
-def _after(before: ListingPage | None, page: ListingPage) -> ListingPage:
-    """Return a page as what comes after another one."""
-    if before is None:
-        return page
-    if None not in (before.declared, page.declared) and before.declared != page.declared:
-        # Where one went, another may have slipped past the border between two pages.
-        page = replace(page, doubt="The list of collections changed while it was read.")
-    page = replace(page, declared=before.declared) if page.declared is None else page
-    # There are servers that link a next page for ever.
-    return page if page.rows or before.rows else replace(page, place=None)
-
-
-def _limited(at: _Question, rows: int) -> _Question:
-    """Return the request for so many collections."""
-    if at.body is not None:
-        return _Question(at.url, {**at.body, "limit": rows})
-    parts = urlsplit(at.url)
-    parameters = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] != "limit"]
-    return _Question(
-        urlunsplit(parts._replace(query=urlencode([*parameters, ("limit", str(rows))], errors="surrogatepass")))
-    )
-
-
-def _following(data: Mapping[str, Any], base: str, asked: _Question) -> list[Any] | None:
+def _next(data: Mapping[str, Any], base: str, at: _Question) -> list[Any] | None:
     """Return the request for the next page, in plain JSON."""
     for link in links_of(data, "next"):
         url = joined(base, word(link["href"]))
         if word(link.get("method")).upper() != "POST":
             return [url, None]
         body = link.get("body")
-        merged = {**(asked.body or {}), **(body if isinstance(body, dict) else {})}
-        return [url, merged if link.get("merge") is True else body if isinstance(body, dict) else {}]
+        changed = body if isinstance(body, dict) else {}
+        return [url, {**(at.body or {}), **changed} if link.get("merge") is True else changed]
     return None
-
-
-def _declared(data: Mapping[str, Any]) -> int | None:
-    """Return how many collections there are, by the field of OGC's or that of an extension."""
-    context = data.get("context")
-    declared = data.get("numberMatched", context.get("matched") if isinstance(context, Mapping) else None)
-    return declared if isinstance(declared, int) and not isinstance(declared, bool) and declared >= 0 else None
 
 
 class Stac(CatalogConnector):
     """Connector for STAC catalogs."""
 
-    kind: ClassVar[str] = "stac"
-    Options: "ClassVar[type[Options]]" = StacOptions
-    recognise = staticmethod(recognise)
+    kind = "stac"
+    Options = StacOptions
     accept = staticmethod(accept)
+    is_typical = staticmethod(is_typical)
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
@@ -242,7 +207,7 @@ class Stac(CatalogConnector):
         """Ask the root what it is, and read its collections."""
         portal = PortalClient(client, self._url, self._options.as_catalog(), now=self._tools.now)
         tree = Tree(client, self._url, self._options, known)
-        root = await portal.get(self._url, tokens=await tree.tokens())
+        root = await portal.request(self._url, tokens=await tree.tokens())
         observations = tree.walk(root) if root.not_modified else self._read(portal, tree, root, known)
         async with aclosing(observations):
             async for observation in observations:
@@ -255,13 +220,5 @@ class Stac(CatalogConnector):
             if kind_of(data) is None:
                 raise SourceError(f"{self._url} is JSON, but no STAC catalog.")
             return tree.walk(root)
-        collections = Collections(
-            portal,
-            listing,
-            root=self._url,
-            limit=self._options.limit,
-            language=self._options.language,
-            landing_page=self._options.landing_page,
-            first=root if listing == root.url and not self._options.limit else None,
-        )
+        collections = Collections(portal, listing, root=self._url, options=self._options, first=root)
         return self._refresh(collections, known)

@@ -1,4 +1,4 @@
-"""A STAC Collection, 1.0 or 1.1, becomes a dataset."""
+"""Map STAC Collections, 1.0 or 1.1, to datasets."""
 
 import json
 import re
@@ -10,23 +10,11 @@ from urllib.parse import urljoin
 from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.options import DocumentOptions, web_url
-from rowen.connectors.catalog.resources import Column, columns_in, format_of, size_of
+from rowen.connectors.catalog.records import Json, listed, objects
+from rowen.connectors.catalog.resources import columns_in, format_of, size_of
 from rowen.connectors.catalog.text import codes_of, plain, word
 from rowen.connectors.plain_options import option
 from rowen.model.url import quoted
-
-__all__ = [
-    "StacOptions",
-    "accept",
-    "asset_names",
-    "dataset_of",
-    "is_stac",
-    "item_url",
-    "joined",
-    "links_of",
-    "listing_url",
-    "recognise",
-]
 
 _MAKERS = ("producer", "licensor", "processor", "host")
 _NO_LICENCE = frozenset({"", "proprietary", "various", "other"})
@@ -36,22 +24,37 @@ _PAGES = ("about", "describedby", "alternate")
 def dataset_of(record: Mapping[str, Any], url: str, *, base: str) -> Dataset:
     """Return the dataset of a collection; `url` is that of its item, `base` the base address of its links."""
     identifier = word(record.get("id"))
+    # Where the licence's name says nothing, the address of its text does.
+    licence = word(record.get("license"))
+    if licence.lower() in _NO_LICENCE:
+        licence = next((joined(base, word(link["href"])) for link in links_of(record, "license")), licence)
+    # The language extension names the record's own language, and then the others.
+    languages = [record.get("language"), *listed(record.get("languages"))]
+    codes = [word(named.get("code") if isinstance(named, Mapping) else named) for named in languages]
+    # The variables of a data cube are to it what columns are to a table.
+    cube = record.get("cube:variables")
+    variables: list[Json] = []
+    if isinstance(cube, Mapping) and all(isinstance(variable, Mapping) for variable in cube.values()):
+        variables = [
+            {**variable, "name": name, "type": None, "label": variable.get("description")}
+            for name, variable in cube.items()
+        ]
     return Dataset(
         url=url,
         identifier=identifier,
         title=word(record.get("title")) or identifier,
         description=plain(word(record.get("description"))),
-        tags=tuple(filter(None, map(word, _list(record.get("keywords"))))),
+        tags=tuple(filter(None, map(word, listed(record.get("keywords"))))),
         publisher=_publisher(record),
-        licence=_licence(record, base),
-        languages=_languages(record),
+        licence=licence,
+        languages=codes_of(filter(None, codes)),
         issued=iso(record.get("published")) or iso(record.get("created")),
         modified=iso(record.get("updated")),
         spatial=_place(record),
         temporal=", ".join(_periods(record)),
         landing_page=_page(record, base),
         resources=tuple(_resource(name, asset, base) for name, asset in _assets(record)),
-        columns=(*columns_in(record.get("table:columns")), *_variables(record.get("cube:variables"))),
+        columns=(*columns_in(record.get("table:columns")), *columns_in(variables)),
         # As the profile of ISO 19115 for Earth observation has it: a collection is a series of products.
         record_kind="series",
         source=record,
@@ -60,7 +63,7 @@ def dataset_of(record: Mapping[str, Any], url: str, *, base: str) -> Dataset:
 
 def links_of(record: Mapping[str, Any], *relations: str) -> Iterator[Mapping[str, Any]]:
     """Yield the links of a document that have one of these relations and lead anywhere."""
-    for link in _objects(record.get("links")):
+    for link in objects(record.get("links")):
         if word(link.get("rel")) in relations and word(link.get("href")):
             yield link
 
@@ -72,14 +75,10 @@ def joined(base: str, href: str) -> str:
     return href
 
 
-def _objects(value: Any) -> list[Mapping[str, Any]]:
-    return [one for one in _list(value) if isinstance(one, Mapping)]
-
-
-def _publisher(record: Mapping[str, Any]) -> str:
+def _publisher(record: Json) -> str:
     """Return the producer; without one, the licensor, processor or host."""
     providers = [
-        (word(object_.get("name")), _list(object_.get("roles"))) for object_ in _objects(record.get("providers"))
+        (word(provider.get("name")), listed(provider.get("roles"))) for provider in objects(record.get("providers"))
     ]
     for role in _MAKERS:
         if names := [name for name, roles in providers if name and role in roles]:
@@ -87,29 +86,11 @@ def _publisher(record: Mapping[str, Any]) -> str:
     return next((name for name, _ in providers if name), "")
 
 
-def _licence(record: Mapping[str, Any], base: str) -> str:
-    """Return the licence's name; where that says nothing, the address of its text."""
-    name = word(record.get("license"))
-    if name.lower() not in _NO_LICENCE:
-        return name
-    return next((joined(base, word(link["href"])) for link in links_of(record, "license")), name)
-
-
-def _languages(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the language extension names the record's own and then the others."""
-    codes = [_code(record.get("language")), *map(_code, _list(record.get("languages")))]
-    return codes_of(filter(None, codes))
-
-
-def _code(value: Any) -> str:
-    return word(value.get("code") if isinstance(value, Mapping) else value)
-
-
 def _place(record: Mapping[str, Any]) -> str:
     """Return the first box, which is around all others, as west, south, east, north."""
-    boxes = _list(_extent(record, "spatial").get("bbox"))
+    boxes = listed(_extent(record, "spatial").get("bbox"))
     box = boxes[0] if boxes and isinstance(boxes[0], list) else boxes
-    numbers = [one for one in box if isinstance(one, int | float) and not isinstance(one, bool)]
+    numbers = [number for number in box if isinstance(number, int | float) and not isinstance(number, bool)]
     if len(numbers) != len(box) or len(numbers) not in (4, 6):
         return ""
     flat = numbers if len(numbers) == 4 else [*numbers[:2], *numbers[3:5]]
@@ -117,7 +98,7 @@ def _place(record: Mapping[str, Any]) -> str:
 
 
 def _periods(record: Mapping[str, Any]) -> Iterator[str]:
-    for span in _list(_extent(record, "temporal").get("interval")):
+    for span in listed(_extent(record, "temporal").get("interval")):
         match span:
             case [start, end] if start or end:
                 yield "/".join(iso(value) or word(value) or ".." for value in (start, end))
@@ -146,7 +127,7 @@ def asset_names(record: Mapping[str, Any]) -> list[str]:
 def _assets(record: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     assets = record.get("assets")
     if isinstance(assets, Mapping):
-        yield from ((str(name), one) for name, one in assets.items() if isinstance(one, Mapping))
+        yield from ((str(name), asset) for name, asset in assets.items() if isinstance(asset, Mapping))
 
 
 def _resource(name: str, asset: Mapping[str, Any], base: str) -> Resource:
@@ -164,23 +145,6 @@ def _resource(name: str, asset: Mapping[str, Any], base: str) -> Resource:
     )
 
 
-def _variables(value: Any) -> tuple[Column, ...]:
-    """Return the variables of a data cube, which are to it what columns are to a table."""
-    variables = [{**one, "name": name, "type": None} for name, one in value.items()] if _is_cube(value) else []
-    return columns_in([{**variable, "label": variable.get("description")} for variable in variables])
-
-
-def _is_cube(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(isinstance(one, Mapping) for one in value.values())
-
-
-def _list(value: Any) -> list[Any]:
-    if isinstance(value, list):
-        return value
-    return [] if value is None or value == "" else [value]
-
-
-_PREFIX = "stac:"
 _TELLING = re.compile(r"(?:/api/stac|/stac/v\d[\w.-]*)(?:/v\d[\w.-]*)?(?:/collections)?/?$", re.IGNORECASE)
 _DATA = ("data", "http://www.opengis.net/def/rel/ogc/1.0/data")
 _CONFORMS = re.compile(r"api\.stacspec\.org/[^/]+/(?:collections|ogcapi-features|collection-search)\b")
@@ -188,10 +152,9 @@ _STAC = re.compile(rb'"stac_version"\s*:|api\.stacspec\.org/')
 _ABOUT = re.compile(rb'"(?:collections|conformsTo|links)"\s*:')
 
 
-def recognise(address: str) -> str | None:
-    """Return the source URL of `stac:https://…`, or of an address ending in `/api/stac`, or `/stac` and a version."""
-    telling = address.startswith(_PREFIX) or _TELLING.search(address.partition("?")[0])
-    return accept(address) if telling else None
+def is_typical(address: str) -> bool:
+    """Return whether an address ends in `/api/stac`, or `/stac` and a version."""
+    return _TELLING.search(address.partition("?")[0]) is not None
 
 
 def accept(address: str) -> str | None:
@@ -219,7 +182,7 @@ def listing_url(root: Mapping[str, Any], url: str) -> str | None:
 
 
 def item_url(root: str, identifier: str) -> str:
-    """Under which URL an API's collection is known: by the source's address and its identifier, whatever links say."""
+    """Return the URL of an API's collection: the source's address with its identifier, whatever links say."""
     base = root.partition("?")[0].rstrip("/").removesuffix("/collections")
     if not identifier.strip("."):
         return f"{base}/collections#/{identifier}"

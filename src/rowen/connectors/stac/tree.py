@@ -12,20 +12,28 @@ from typing import Any, NamedTuple
 
 from rowen.connectors.base import Known, StoredState, parse_stored
 from rowen.connectors.catalog.listing import Tokens
-from rowen.connectors.catalog.records import UrlSet
+from rowen.connectors.catalog.records import UrlSet, parsed
 from rowen.connectors.catalog.text import word
 from rowen.connectors.stac.record import StacOptions, dataset_of, joined, links_of
 from rowen.errors import SourceError
 from rowen.formats.json import payload_of, read_json
 from rowen.model.hashes import body_hash
-from rowen.model.items import Checkpoint, Complete, Failed, Fetched, Incomplete, Observation, Unchanged, Validators
-from rowen.model.text import attempt, header
+from rowen.model.items import (
+    Checkpoint,
+    Complete,
+    Document,
+    Failed,
+    Fetched,
+    Incomplete,
+    Observation,
+    Unchanged,
+    Validators,
+)
+from rowen.model.text import header
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.response import Response
 from rowen.net.target import redact
-
-__all__ = ["Tree", "kind_of"]
 
 _AT_ONCE = 6  # as browsers do for one host; its pace limits them further
 _BATCH = 200  # documents looked up together: one query for each batch
@@ -58,7 +66,9 @@ class Tree:
         self._options = options
         self._known = known
         self._credentials = Credentials.of(url, options.headers)
-        self._before = _catalogs(known.cursor)
+        self._before: dict[str, _Catalog] = {}
+        if isinstance(known.cursor, dict) and known.cursor.get("version") == StacOptions.record_version:
+            self._before = parse_stored(known.cursor.get("catalogs"), dict[str, _Catalog]) or {}
         self._catalogs: dict[str, _Catalog] = {}
         self._marks = UrlSet()
         self._items = self._broken = 0
@@ -76,40 +86,36 @@ class Tree:
         for _ in range(self._options.depth + 1):
             following: list[str] = []
             async for url, visit in self._visits(level, root):
-                self._note(url, visit)
+                self._items += isinstance(visit.seen, Fetched | Unchanged)
+                if visit.catalog is not None and (visit.catalog.etag or visit.catalog.last_modified):
+                    self._catalogs[url] = visit.catalog
+                if visit.trouble is not None:
+                    self._broken += 1
+                    self._doubt = self._doubt or visit.trouble
                 if visit.seen is not None:
                     yield visit.seen
                 following += [child for child in visit.children if self._is_new(child)]
             level = following
-        cursor = {
-            "version": StacOptions.record_version,
-            "catalogs": {url: _written(one) for url, one in self._catalogs.items()},
+        catalogs = {
+            url: [header(catalog.etag), header(catalog.last_modified), list(catalog.children)]
+            for url, catalog in self._catalogs.items()
         }
+        cursor = {"version": StacOptions.record_version, "catalogs": catalogs}
         if cursor != self._known.cursor:
             yield Checkpoint(cursor)
-        yield self._ending()
-
-    def _ending(self) -> Observation:
         if self._doubt:
             others = f" The same goes for {self._broken - 1} more." if self._broken > 1 else ""
-            return Incomplete(f"{self._doubt}{others}")
-        if not self._items and self._known.count:
-            return Incomplete(f"The catalog lists nothing, although {self._known.count} are held.")
-        return Complete(expected=self._items)
+            yield Incomplete(f"{self._doubt}{others}")
+        elif not self._items and self._known.count:
+            yield Incomplete(f"The catalog lists nothing, although {self._known.count} items are stored.")
+        else:
+            yield Complete(expected=self._items)
 
     def _is_new(self, url: str) -> bool:
         if len(self._marks) >= self._options.max_documents:
             self._doubt = self._doubt or f"The catalog has more than {self._options.max_documents} documents."
             return False
         return self._marks.add(url)
-
-    def _note(self, url: str, visit: _Visit) -> None:
-        self._items += isinstance(visit.seen, Fetched | Unchanged)
-        if visit.catalog is not None and (visit.catalog.etag or visit.catalog.last_modified):
-            self._catalogs[url] = visit.catalog
-        if visit.trouble is not None:
-            self._broken += 1
-            self._doubt = self._doubt or visit.trouble
 
     async def _visits(self, level: Sequence[str], root: Response) -> AsyncGenerator[tuple[str, _Visit]]:
         """Yield the documents of a level in their order; some are requested at the same time."""
@@ -136,9 +142,11 @@ class Tree:
         before = self._before.get(url)
         try:
             response = answer or await self._ask(url, self._tokens(url, stored))
-            if response.not_modified:
-                return _unchanged(url, stored, before)
-            return self._read(url, response, stored)
+            if not response.not_modified:
+                return self._read(url, response, stored)
+            if stored is not None:
+                return _Visit(Unchanged(url), stored.links)
+            return _Visit(None, before.children if before else (), before)
         except SourceError as problem:
             if answer is not None:
                 raise
@@ -168,7 +176,8 @@ class Tree:
         kind = kind_of(data)
         if kind is None:
             raise SourceError(f"{redact(url)} is neither a STAC catalog nor a collection.")
-        children = tuple(_children(data, response.url))
+        links = (joined(response.url, word(link["href"])).partition("#")[0] for link in links_of(data, "child"))
+        children = tuple(dict.fromkeys(link for link in links if link.startswith(("http://", "https://"))))
         etag, modified = (None, None) if response.redirects else (response.etag, response.last_modified)
         if kind == "Catalog":
             return _Visit(None, children, _Catalog(etag, modified, children))
@@ -176,19 +185,20 @@ class Tree:
         # Links are relative to where the document was found.
         validators = Validators(etag, modified, body_hash(response.url.encode() + b"\n" + response.body))
         if stored is not None and stored.body_hash == validators.body_hash:
-            is_told = (stored.etag, stored.last_modified) == (validators.etag, validators.last_modified)
-            return _Visit(Unchanged(url, None if is_told else validators, by_body=True), children)
+            is_same = (stored.etag, stored.last_modified) == (validators.etag, validators.last_modified)
+            return _Visit(Unchanged(url, None if is_same else validators, by_body=True), children)
 
-        def collection() -> Fetched:
-            dataset = dataset_of(data, url, base=response.url)
-            language, page = self._options.language, self._options.landing_page
-            document = dataset.document(validators=validators, language=language, landing_page=page)
-            return Fetched(replace(document, links=children))
-
-        def failed(why: str) -> Failed:
-            return Failed(url, f"The collection cannot be read: {why}.", payload=payload_of(data))
-
-        return _Visit(attempt(collection, failed), children)
+        collection = parsed(
+            url,
+            lambda: dataset_of(data, url, base=response.url),
+            validators,
+            payload=lambda: payload_of(data),
+            options=self._options,
+            what="collection",
+        )
+        if isinstance(collection, Fetched) and isinstance(collection.item, Document):
+            collection = Fetched(replace(collection.item, links=children))
+        return _Visit(collection, children)
 
 
 def kind_of(data: Any) -> str | None:
@@ -200,24 +210,3 @@ def kind_of(data: Any) -> str | None:
     if "stac_version" not in data or "type" in data:
         return None
     return "Collection" if "extent" in data else "Catalog"
-
-
-def _unchanged(url: str, stored: StoredState | None, before: _Catalog | None) -> _Visit:
-    if stored is not None:
-        return _Visit(Unchanged(url), stored.links)
-    return _Visit(None, before.children if before else (), before)
-
-
-def _children(data: Mapping[str, Any], base: str) -> list[str]:
-    urls = (joined(base, word(link["href"])).partition("#")[0] for link in links_of(data, "child"))
-    return list(dict.fromkeys(url for url in urls if url.startswith(("http://", "https://"))))
-
-
-def _catalogs(cursor: Any) -> dict[str, _Catalog]:
-    if not isinstance(cursor, dict) or cursor.get("version") != StacOptions.record_version:
-        return {}
-    return parse_stored(cursor.get("catalogs"), dict[str, _Catalog]) or {}
-
-
-def _written(one: _Catalog) -> list[Any]:
-    return [header(one.etag), header(one.last_modified), list(one.children)]
