@@ -166,9 +166,8 @@ class ArcGisOptions(CatalogOptions):
     page_size: int = option(default=100, ge=1, le=100)
 
 
+# A count of this much may stand for any larger one: the index behind ArcGIS stops counting there.
 CLAMP = 10_000
-"""A count of this much may stand for any larger one: the index behind ArcGIS stops counting there."""
-
 _REFUSED = (401, 403, 498, 499)
 
 
@@ -180,8 +179,8 @@ class Found(NamedTuple):
     more: bool
 
 
+# ArcGIS refuses what lies further on than 10,000 items; a page of a hundred still fits in.
 WINDOW = 9_900
-"""ArcGIS refuses what lies further on than 10,000 items; a page of a hundred still fits in."""
 
 
 class ArcGisListing(DatedSearch):

@@ -30,7 +30,6 @@ from rowen.connectors.catalog.walk import Walk
 from rowen.errors import FetchError, SourceError
 
 log = logging.getLogger(__name__)
-
 # A page of most kinds: reading so many costs one request, which is what counting them costs.
 _CROWD = 100
 # Some indexes count no further: a count that is a multiple of it may stand for any larger one, and proves nothing.
@@ -97,14 +96,12 @@ def _has_passed(run: RunState, at: str) -> bool:
 
 
 IGNORED = "The catalog ignores the modified filter."
-
 # Most of the dated records must be newer than the far past: counts move while we ask, so not all of them.
 _PROBE_SHARE = 0.9
 # Fewer new records than this are no sign of new identifiers for everything; looking twice costs one count.
 _LEAST_NEW = 3
 # If half of a page is new, something else than the usual growth happened; a quarter would count on every busy portal.
 _NEW_SHARE = 0.5
-
 _LONGEST_ERROR = 500  # it stands in each cursor, and in what each run says
 
 

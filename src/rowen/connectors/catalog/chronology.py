@@ -17,8 +17,6 @@ from rowen.model.items import Failed, Fetched
 
 _MOST_TIES = 50  # half of a page; where more records share a second, an edit of one of them costs a walk
 _CLOSED = "The catalog shows no more than {} records at once."
-
-
 log = logging.getLogger(__name__)
 
 

@@ -13,9 +13,8 @@ from rowen.connectors.catalog.walk import Walk
 from rowen.model.items import Failed, Observation, Unchanged
 from rowen.model.wording import count
 
+# More records than this are not requested one by one: a walk returns hundreds for each of these requests.
 MOST_MISSING = 200
-"""More records than this are not requested one by one: a walk returns hundreds for each of these requests."""
-
 # Counts are wrong by one, or by one in a hundred where an index lags; a listing that falls shorter was cut off.
 _SHORT_SHARE = 0.01
 

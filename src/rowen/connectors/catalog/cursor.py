@@ -13,9 +13,9 @@ from rowen.model.items import Checkpoint, Observation
 
 _EVER = float("inf")
 _MOST_DOUBLINGS = 20  # a million runs: the day is over long before
+# A filter that failed is tried again after this time at the latest: one request in a run that costs a walk. With half
+# of it a portal that is synced daily is asked as often, with twice as much a repair is noticed a day later.
 _TRIAL_DAYS = 1.0
-"""A filter that failed is tried again after this time at the latest: one request in a run that costs a walk. With
-half of it a portal that is synced daily is asked as often, with twice as much a repair is noticed a day later."""
 _CLOCK_MOVED_DAYS = 1.0  # clocks are set, by hours at most; a date further ahead was not written here
 _FORMERLY = {"strangers": "unidentified"}
 _NO_LONGER = frozenset({"since", "begun"})

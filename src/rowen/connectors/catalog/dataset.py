@@ -78,10 +78,9 @@ def kind_named(words: Iterable[str]) -> str | None:
     return None
 
 
+# A passage has up to 1,500 characters, and no cut leaves less than 200 of them before it: what is no longer than this
+# stays in one passage, behind a short description as well.
 MOST_CHARS = 1_200
-"""A passage has up to 1,500 characters, and no cut leaves less than 200 of them before it: what is no longer than this
-stays in one passage, behind a short description as well."""
-
 _LONGEST_LINE = 240  # five such lines fill the passage: the first sentence describes a file
 _MOST_FORMATS = 6  # a portal's own list of formats has three or four; more are spellings of the same
 _HEAD = "## Resources\n\n"

@@ -8,9 +8,8 @@ from typing import Any
 
 from rowen.model.dates import iso_moment
 
+# Older dates are placeholders: databases write year 1 for "none".
 EARLIEST_YEAR = 1000
-"""Older dates are placeholders: databases write year 1 for "none"."""
-
 _LATEST_YEAR = 2999  # 9999 stands for "never"; dates of coverage reach to 2100
 _LONGEST = 64  # letters: twice the longest date that is written out; what is longer is a sentence
 _ISO = re.compile(

@@ -17,9 +17,8 @@ from rowen.formats.rdf.graph import Graph, Iri, Literal, Node, Term
 from rowen.model.hashes import Hash, body_hash, canonical_json
 from rowen.model.url import canonical, quoted
 
+# The classes whose nodes are items.
 ITEMS = frozenset({"dcat:Dataset", "dcat:DatasetSeries", "dcat:DataService"})
-"""The classes whose nodes are items."""
-
 _SCHEME = re.compile(r"https?://", re.IGNORECASE)
 _LONGEST_PLACE = 2000  # letters: names, boxes and short polygons pass, outlines of countries (100 kB) do not
 _NAMES = (

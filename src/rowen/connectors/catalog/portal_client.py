@@ -32,15 +32,12 @@ from rowen.net.credentials import Credentials
 from rowen.net.response import Response, Stream
 from rowen.net.target import redact
 
+# A portal that fails with so few rows fails because of one of them, or always: a cheap request decides.
 LEAST_ROWS = 10
-"""A portal that fails with so few rows fails because of one of them, or always: a cheap request decides."""
-
+# For a page: many proxies in front of portals give up after 60 s (nginx does), and waiting longer is useless.
 FIRST_LIMIT_S = 60.0
-"""For a page: many proxies in front of portals give up after 60 s (nginx does), and waiting longer is useless."""
-
+# A choice: three doublings of the first limit. If a page takes longer, smaller ones are requested.
 LONGEST_LIMIT_S = 300.0
-"""A choice: three doublings of the first limit. If a page takes longer, smaller ones are requested."""
-
 _FIRST_PATIENCE = 4  # good pages before a failed size is tried again: at 2, a failure would cost every third page
 _MOST_PATIENCE = 256  # a portal that recovers is noticed within so many pages
 _QUICK_SHARE = 0.25  # of the limit: such a quick answer needs less than half of the limit
@@ -171,15 +168,12 @@ class Ahead:
         self._pending.clear()
 
 
+# After so many records in a row that cannot be received, the catalog is to blame and not the records. A choice: each
+# costs several requests, and broken records are rarely neighbours.
 MOST_UNREAD = 3
-"""After so many records in a row that cannot be received, the catalog is to blame and not the records. A choice: each
-costs several requests, and broken records are rarely neighbours.
-"""
-
 _OVERTAXED = frozenset({500, 502, 504})
 _REFUSED = frozenset({401, 403})
 _BUSY = frozenset({425, 429, 503})
-
 T = TypeVar("T")
 Question = Callable[[], Awaitable[object]]
 
@@ -196,11 +190,10 @@ class TooMuchError(SourceError):
     """The source could not answer for so many records, or not in time."""
 
 
+# Errors that a single record may cause.
 UNRECEIVED = (UnreadableError, BodyTooLargeError, TooMuchError)
-"""Errors that a single record may cause."""
-
+# Errors that no record causes: the source cannot be reached, or is too busy.
 NOT_THERE = (SourceBusyError, CircuitOpenError, ConnectError, TlsError)
-"""Errors that no record causes: the source cannot be reached, or is too busy."""
 
 
 class PortalClient:

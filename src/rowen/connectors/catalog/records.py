@@ -22,7 +22,6 @@ from rowen.model.url import address, key
 
 Json = Mapping[str, Any]
 T = TypeVar("T")
-
 # Transactions wait for their turn between two of their statements: with 25 ms a first harvest took 4 % longer. A record
 # that is larger than honest ones takes several times as long.
 _TURN_S = 0.005

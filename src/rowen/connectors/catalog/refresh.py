@@ -47,10 +47,8 @@ from rowen.model.text import UNREADABLE
 from rowen.model.url import key
 
 _REFUSED = "The catalog cannot be queried by date: {}"
-
+# Observations; a part that it yields is read in its place.
 Part = AsyncGenerator["Observation | Part"]
-"""Observations; a part that it yields is read in its place."""
-
 log = logging.getLogger(__name__)
 
 

@@ -9,9 +9,8 @@ from urllib.parse import urlsplit
 
 from rowen.connectors.catalog.text import one_line, one_of, word
 
+# Of one table. Tables of censuses have hundreds; a few have ten thousand, which are all in the source's own record.
 MOST_COLUMNS = 1_000
-"""Of one table. Tables of censuses have hundreds; a few have ten thousand, which are all in the source's own record."""
-
 _MOST_CHARS = 1_200  # as of resources: what is no longer stays in one passage
 _LONGEST_NAME = 120  # a name is an identifier, a label a few words; what is longer is a description
 _HEAD = "## Columns\n\n"

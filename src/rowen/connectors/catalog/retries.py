@@ -28,9 +28,8 @@ from rowen.errors import FetchError, SourceError
 from rowen.model.items import Failed, Observation
 from rowen.model.text import UNREADABLE
 
+# Requests: a whole walk over 10,000 records costs as many where a page has a hundred of them, as in most kinds.
 MOST_ASKED = 100
-"""Requests: a whole walk over 10,000 records costs as many where a page has a hundred of them, as in most kinds."""
-
 _YOUNG = timedelta(days=1)  # most outages are over by then, and this morning's failures should not wait
 # Of the time that it has failed: in a month of daily runs a record costs 26 requests, in a year about 100, of which the
 # reconciliations are half. With a tenth it is half as many, and what recovers is late by twice as long.
@@ -38,7 +37,6 @@ _WAIT_SHARE = 0.05
 # A walk costs hundreds of requests. Waiting for as long as a record has failed makes eight walks of the week between
 # two reconciliations; with a twentieth they would be a hundred. Most moments of trouble are over within the hour.
 _WALK_SHARE, _WALK_YOUNG = 1.0, timedelta(hours=1)
-
 log = logging.getLogger(__name__)
 
 

@@ -23,18 +23,14 @@ from rowen.connectors.catalog.records import UrlSet
 from rowen.model.items import Failed, Fetched, Gone, Unchanged
 from rowen.model.url import key
 
+# A judgement, not a measurement: 30 GB at 3 kB a record. Aggregators may list more, and need the option.
 MOST_RECORDS = 10_000_000
-"""A judgement, not a measurement: 30 GB at 3 kB a record. Aggregators may list more, and need the option."""
-
+# Without a declared count. A judgement as well: 3 GB at 3 kB a record, 10,000 pages of a hundred.
 MOST_UNDECLARED = 1_000_000
-"""Without a declared count. A judgement as well: 3 GB at 3 kB a record, 10,000 pages of a hundred."""
-
+# Always allowed, also beyond twice the declared count: counts are wrong, catalogs are merged.
 LEAST_GROWN = 100_000
-"""Always allowed, also beyond twice the declared count: counts are wrong, catalogs are merged."""
-
+# Times the items of the last whole walk: room for a merger or a large import, chosen and not measured.
 MOST_GROWTH = 10
-"""Times the items of the last whole walk: room for a merger or a large import, chosen and not measured."""
-
 # At 16 letters each, 2 kB of cursor. Of more, some always count as new, and deletions wait for a walk without them.
 _MOST_UNIDENTIFIED = 100
 # 100 failures of 600 letters are 60 kB of cursor. A document with more is read again in each run.

@@ -16,9 +16,8 @@ _FORMATTING = re.compile(
     r"</?(?:a|b|big|code|em|font|i|nobr|s|small|strike|strong|tt|u)(?=[\s/>])(?:[^<>\"']++|\"[^\"]*+\"|'[^']*+')*+>",
     re.IGNORECASE,
 )
+# Characters. Parsed where other work waits for it, at 0.3 µs each; no description is so long.
 LONGEST_MARKUP = 1_000_000
-"""Characters. Parsed where other work waits for it, at 0.3 µs each; no description is so long."""
-
 _DROPPED = frozenset({"script", "style", "template", "noscript", "head", "title"})
 _BLOCKS = frozenset(
     {"address", "article", "blockquote", "dd", "div", "dl", "dt", "fieldset", "figure", "footer", "form"}

@@ -16,7 +16,6 @@ from rowen.errors import RowenError
 from rowen.model.items import Document, Fetched, Unchanged
 
 log = logging.getLogger(__name__)
-
 # One page without a new record happens where records were inserted further up; two in a row are the listing again.
 _MOST_STALE = 2
 # Half: a few records with wrong dates slip through an honest filter, an ignored one lets all old records through.

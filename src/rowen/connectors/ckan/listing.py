@@ -38,14 +38,12 @@ from rowen.model.items import Failed, Gone
 from rowen.model.url import address, quoted
 from rowen.net.response import Response
 
+# Larger pages are requested in smaller parts: two or three are in memory at a time. A thousand records of 15 kB, as
+# national portals have them, fit into one.
 MOST_PAGE_BYTES = 20 << 20
-"""Larger pages are requested in smaller parts: two or three are in memory at a time. A thousand records of
-15 kB, as national portals have them, fit into one."""
-
+# So much of a page is read at once, and becomes a group: with twice as much a first harvest takes 50 MB more memory,
+# with half of it twice as many transactions.
 PART_BYTES = 5 << 18
-"""So much of a page is read at once, and becomes a group: with twice as much a first harvest takes 50 MB more
-memory, with half of it twice as many transactions."""
-
 _AHEAD_BYTES = 16 << 20  # of large pages one is prefetched, of small ones as many as the host allows
 
 

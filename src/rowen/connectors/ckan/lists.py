@@ -29,9 +29,9 @@ from rowen.formats.json import read_json
 from rowen.model.url import quoted
 from rowen.net.response import Response
 
+# Datasets that are requested one by one and make a page. An interrupted run requests so many again; with fewer, the
+# place would be written more often than anything else.
 SHOWN_AT_ONCE = 20
-"""Datasets that are requested one by one and make a page. An interrupted run requests so many again; with fewer,
-the place would be written more often than anything else."""
 
 
 class Unshown(NamedTuple):

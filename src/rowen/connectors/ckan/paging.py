@@ -18,10 +18,8 @@ from rowen.connectors.catalog.text import word
 from rowen.formats.json import payload_of
 from rowen.model.hashes import body_hash
 
+# Steps back after which a listing is taken for one without an order: each costs a page, and a busy portal needs few.
 MOST_SETBACKS = 20
-"""Steps back after which a listing is taken for one without an order: each costs a page, and a busy portal needs few.
-"""
-
 log = logging.getLogger(__name__)
 
 

@@ -39,18 +39,14 @@ from rowen.model.items import Failed, Fetched, Validators
 from rowen.model.text import attempt
 from rowen.model.url import address
 
+# So many records some servers show and count, and no more.
 WINDOW = 10_000
-"""So many records some servers show and count, and no more."""
-
 _BEYOND = "The catalogue counts {} records, but shows no more than {}."
-
+# Records in a row that can neither be read nor named: one or two are broken records, more are a broken server.
 MOST_HOLES = 3
-"""Records in a row that can neither be read nor named: one or two are broken records, more are a broken server."""
-
 _PAYLOAD_BYTES = 1 << 20  # what quarantine keeps of an answer
 _ACCEPT = "application/xml, text/xml;q=0.9, */*;q=0.5"
 _SENT = "application/xml"
-
 log = logging.getLogger(__name__)
 
 

@@ -19,9 +19,8 @@ from rowen.formats import UnreadableError
 from rowen.formats.xml import CutRecord, Reader, XmlElement, cut_up, local, read_in_steps, read_xml, said
 from rowen.net.response import Response
 
+# The names of GeoDCAT-AP, DCAT-AP and DCAT, the richest first.
 DCAT_SCHEMAS = ("http://data.europa.eu/930/", "http://data.europa.eu/r5r/", "http://www.w3.org/ns/dcat#")
-"""The names of GeoDCAT-AP, DCAT-AP and DCAT, the richest first."""
-
 _TELLING = re.compile(r"[?&]service=csw\b|/csw(?:-[\w-]+)?/?(?:\?|$)", re.IGNORECASE)
 _SCHEME = re.compile(r"https?://", re.IGNORECASE)
 # Parameters of a request; others, such as the map file of a server, belong to the service.

@@ -52,13 +52,12 @@ from rowen.net.credentials import Credentials
 from rowen.net.response import Response, Stream, next_link
 from rowen.net.target import parse
 
+# The recorded documents have up to 1.4 MB, large ones of federal agencies some 30; what is larger waits on disk.
 IN_MEMORY_BYTES = 32 << 20
-"""The recorded documents have up to 1.4 MB, large ones of federal agencies some 30; what is larger waits on disk."""
-
 MOST_BYTES = 512 << 20
+# The records put aside at once, at 2 kB each. Beyond, records come as they are met, so that no document without end
+# fills the disk; the largest data.json that is known has some 60,000.
 MOST_RECORDS = 250_000
-"""The records put aside at once, at 2 kB each. Beyond, records come as they are met, so that no document without end
-fills the disk; the largest data.json that is known has some 60,000."""
 
 
 class PutAside(NamedTuple):
@@ -109,12 +108,10 @@ class Spool:
         self._file.close()
 
 
+# In an hour, the largest document that is read by default (1 GB) comes in at 300 kB/s.
 LONGEST_S = 3600.0
-"""In an hour, the largest document that is read by default (1 GB) comes in at 300 kB/s."""
-
+# A million records at a hundred a page. A choice: a longer listing is taken for a loop.
 MOST_PAGES = 10_000
-"""A million records at a hundred a page. A choice: a longer listing is taken for a loop."""
-
 _MEND = "Its publisher has to mend it; the next sync reads it."
 _LISTS = frozenset({"dataset", "datasetSeries", "service"})
 _CATALOGS = frozenset({"catalog"})

@@ -220,10 +220,8 @@ def _value(body: bytes, at: int) -> Any:
 
 
 REMARK = "Other records of the catalog have the same identifier."
-
+# Digests that distinguish records, the coarsest first; the last one covers the whole record.
 Traits = tuple[str, str, str]
-"""Digests that distinguish records, the coarsest first; the last one covers the whole record."""
-
 _VARIANT = re.compile(r"(?P<base>.*?)#?/shared/[0-9a-f]{32}", re.DOTALL)
 
 

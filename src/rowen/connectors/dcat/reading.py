@@ -66,17 +66,13 @@ def with_parameters(url: str, **values: str | int) -> str:
     return urlunsplit(parts._replace(query=query))
 
 
+# Records and files that wait for their other half, 30 MB at 3 kB each; the oldest are given as they are.
 MOST_WAITING = 10_000
-"""Records and files that wait for their other half, 30 MB at 3 kB each; the oldest are given as they are."""
-
+# So long a dataset waits in a catalog where no file was ever found on another page than its dataset: a choice, since
+# each page of waiting holds a page of records in memory.
 PATIENCE_PAGES = 5
-"""So long a dataset waits in a catalog where no file was ever found on another page than its dataset: a choice, since
-each page of waiting holds a page of records in memory.
-"""
-
+# So many pages may bring nothing to what is waiting: files that are listed after all datasets come later than five.
 MOST_IDLE_PAGES = 50
-"""So many pages may bring nothing to what is waiting: files that are listed after all datasets come later than five."""
-
 _CARRIED = 0
 
 

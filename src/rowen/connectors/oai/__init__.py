@@ -41,7 +41,6 @@ from rowen.model.url import address, quoted
 from rowen.net.client import Client
 
 log = logging.getLogger(__name__)
-
 _VERBS = "Identify|ListMetadataFormats|ListSets|ListIdentifiers|ListRecords|GetRecord"
 _TELLING = re.compile(
     rf"[?&]verb=(?:{_VERBS})\b|/(?:oai2?d?|oai-?pmh2?|oai/request|oaihandler)/?(?:\?|$)", re.IGNORECASE
@@ -96,15 +95,12 @@ class OaiOptions(CatalogOptions):
         return {**super().reading(), "prefix": self.prefix}
 
 
+# Of an answer that is read in pieces; repositories that give all records at once give some 100,000 of 5 kB in it.
 MOST_BYTES = 512 << 20
-"""Of an answer that is read in pieces; repositories that give all records at once give some 100,000 of 5 kB in it."""
-
+# Of a list whose token expired: each reads the list from its beginning, and a token that never lasts ends none.
 MOST_RESTARTS = 3
-"""Of a list whose token expired: each reads the list from its beginning, and a token that never lasts ends none."""
-
+# Answers in a row with a token and without a record: filters by set leave some empty, a loop all.
 MOST_EMPTY = 100
-"""Answers in a row with a token and without a record: filters by set leave some empty, a loop all."""
-
 _ACCEPT = "text/xml, application/xml;q=0.9, */*;q=0.5"
 _TRIES = 2  # a body that breaks off twice at the same place is not a broken connection
 _PAYLOAD_CHARS = 1 << 20  # what quarantine keeps of a record

@@ -193,8 +193,8 @@ def _words(language: str | None, *values: Any) -> Iterator[str]:
     return filter(None, (one_of(part, language) for value in values for part in listed(value)))
 
 
+# A portal refuses what lies further on than 10,000 records; a page of a hundred still fits in.
 WINDOW = 9_900
-"""A portal refuses what lies further on than 10,000 records; a page of a hundred still fits in."""
 
 
 class OpenDataSoftListing(DatedSearch):

@@ -152,11 +152,10 @@ def _field(fields: Mapping[str, str], names: tuple[str, ...]) -> str:
     return next((value for key, value in sorted(fields.items()) if any(name in key for name in names)), "")
 
 
+# The API refuses `offset + limit` beyond it.
 WINDOW = 10_000
-"""The API refuses `offset + limit` beyond it."""
-
+# Of the latest assets, request only a few at first: mostly, nothing has changed.
 FIRST_ROWS = 10
-"""Of the latest assets, request only a few at first: mostly, nothing has changed."""
 
 
 class _Assets(NamedTuple):
