@@ -200,10 +200,6 @@ def _is_undated(row: Row) -> bool:
     return row.modified is None and isinstance(row.seen, Fetched | UnparsedRecord)
 
 
-def _first_of(rows: list[Row], second: int | None) -> int:
-    return next(at for at, row in enumerate(rows) if row.modified is not None and _second(row.modified) == second)
-
-
 def _second(at: datetime) -> int:
     return int(at.timestamp() // 1)
 

@@ -188,7 +188,11 @@ def dataset_of(flow: Flow, address: SdmxAddress, document: str, *, language: str
 
 def flow_of_tree(tree: Element) -> Flow:
     """Return a dataflow of SDMX-ML, or a key family of 2.0."""
-    whole = plain_tree(tree, _PREFIXES, leave_out=_moves)
+
+    def is_volatile(part: Element) -> bool:
+        return local(part.tag) == "Annotation" and said(_child(part, "AnnotationType")) in _VOLATILE
+
+    whole = plain_tree(tree, _PREFIXES, leave_out=is_volatile)
     return Flow(
         agency=tree.get("agencyID", "").strip(),
         identifier=tree.get("id", "").strip(),
@@ -246,10 +250,6 @@ def _resources(flow: Flow, data: str | None) -> Iterator[Resource]:
         elif note.kind == "EXT_RESOURCE":
             links = (_LINKED.match(text) for text in note.texts)
             yield from (Resource(link["url"], name=link["name"].strip()) for link in links if link)
-
-
-def _moves(tree: Element) -> bool:
-    return local(tree.tag) == "Annotation" and said(_child(tree, "AnnotationType")) in _VOLATILE
 
 
 def _texts(tree: Element, name: str) -> dict[str, str]:
