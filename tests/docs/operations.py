@@ -3,16 +3,21 @@
 import re
 
 from rowen.operations import VERBS
+from rowen.operations.interfaces import HIDDEN, INTERFACES, hidden_by
 from rowen.operations.registry import operations
 from tests.docs.markdown import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "operations.md"
-INTERFACES = {"cli": "Command line", "rest": "REST", "web": "Web", "mcp": "Assistants"}
 _HEAD = """# Operations and interfaces
 
-Every operation of the [Python API](python.md), the scope that callers need, and the interfaces that use it. Operations
-without a scope are internal to the process. The table is generated from the code: `python -m tests.docs.operations`.
+Every operation of the [Python API](python.md), the scope that callers need, and the interfaces that offer it.
+Operations without a scope are internal to the process. The page is generated: `python -m tests.docs.operations`.
 """
+_REASONS = """
+## Why an interface hides an operation
+
+| interface | reason | operations |
+|---|---|---|"""
 
 
 def called_by(interface: str) -> set[str]:
@@ -26,15 +31,19 @@ def called_by(interface: str) -> set[str]:
 
 def table() -> str:
     """Return the page."""
-    called = {interface: called_by(interface) for interface in INTERFACES}
+    hidden = {interface: hidden_by(interface) for interface in INTERFACES}
     lines = [
         _HEAD,
         f"| operation | scope | {' | '.join(INTERFACES.values())} |",
         f"|---|---|{'---|' * len(INTERFACES)}",
     ]
     for name, operation in sorted(operations().items()):
-        marks = ("✓" if name in called[interface] else "" for interface in INTERFACES)
+        marks = ("" if name in hidden[interface] else "✓" for interface in INTERFACES)
         lines.append(f"| `{name}` | {operation.scope or ''} | {' | '.join(marks)} |")
+    lines.append(_REASONS)
+    for interface, title in INTERFACES.items():
+        for reason, names in HIDDEN[interface].items():
+            lines.append(f"| {title} | {reason} | {', '.join(f'`{name}`' for name in sorted(names.split()))} |")
     return "\n".join(lines) + "\n"
 
 

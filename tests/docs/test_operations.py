@@ -1,7 +1,8 @@
 """The table of operations and interfaces is that of the code."""
 
+from rowen.operations.interfaces import INTERFACES
 from rowen.operations.registry import operations
-from tests.docs.operations import INTERFACES, PAGE, called_by, table
+from tests.docs.operations import PAGE, called_by, table
 
 
 def test_the_table_of_operations_is_up_to_date() -> None:

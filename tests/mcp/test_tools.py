@@ -183,6 +183,17 @@ async def test_search_takes_every_filter_of_the_operation_and_numbers_as_text(li
     assert "limit: Expected `int` <= 50." in text_of(many)
 
 
+async def test_search_with_a_relative_date_goes_on_by_its_cursor(library):
+    async with library() as rowen, asking(rowen) as assistant:
+        shows(*(Fetched(page(name, f"Hay and {name}.")) for name in ("hay", "goats", "empty")), Complete())
+        await rowen.sync("field")
+        recent = {"query": "hay", "since": "1d", "limit": 1}
+        first = (await assistant.call_tool("search", recent)).structured_content
+        second = (await assistant.call_tool("search", {**recent, "after": first["next"]})).structured_content
+
+    assert first["results"][0]["url"] != second["results"][0]["url"]
+
+
 async def test_an_item_that_its_source_deleted_is_called_so(library):
     async with library() as rowen:
         shows(Fetched(page("goats", GOATS, title="Goats")), Fetched(page("hay", HAY, title="Hay")), Complete())

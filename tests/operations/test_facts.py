@@ -3,7 +3,7 @@
 import json
 import pickle
 from collections.abc import Callable, Iterator
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from inspect import getmembers
 from typing import Any
 
@@ -13,6 +13,7 @@ import rowen
 from rowen import Complete, Failed, Fetched, NotFoundError, fact
 from rowen.errors import Hint, action
 from rowen.model.sources import Overview
+from rowen.operations.facts import FORMS, names_of
 from rowen.operations.summary import remarks, remarks_on_source
 from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
@@ -66,7 +67,14 @@ def test_no_type_that_is_shown_is_left_out() -> None:
 
     kinds = {name: kind for name, kind in getmembers(rowen, is_dataclass) if name in shown}
     assert kinds.keys() == shown
-    assert [name for name, kind in kinds.items() if fact.dispatch(kind) is fact.dispatch(object)] == []
+    assert [name for name, kind in kinds.items() if not names_of(kind)] == []
+
+
+@pytest.mark.parametrize("kind", FORMS)
+def test_a_form_names_only_fields_properties_and_computed_values(kind: type) -> None:
+    known = {field.name for field in fields(kind)} | set(dir(kind)) | set(FORMS[kind].values)
+
+    assert {*names_of(kind), *FORMS[kind].without.split()} <= known
 
 
 def test_what_is_no_fact_is_refused() -> None:

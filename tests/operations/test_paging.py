@@ -1,6 +1,7 @@
 """Lists and search go on where a page ended, by a cursor that fits the list and no other."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -61,6 +62,18 @@ async def test_search_goes_on_where_it_ended(database: ScratchDatabase) -> None:
 
         assert [hit.url for hit in await _walked(read, limit=10)] == [hit.url for hit in whole]
         assert whole.next is None
+
+
+async def test_search_with_a_relative_date_goes_on_where_it_ended(database: ScratchDatabase) -> None:
+    async with database.open() as r:
+        shows(*(Fetched(page(n, "Hay.")) for n in range(5)), Complete())
+        await r.sync("scripted:one")
+        first = await r.search("hay", limit=3, since=timedelta(days=7))
+        second = await r.search("hay", limit=3, since=timedelta(days=7), after=first.next)
+
+        assert len({hit.url for hit in (*first, *second)}) == 5
+        with pytest.raises(UsageError, match="another list"):
+            await r.search("hay", limit=3, since=timedelta(days=8), after=first.next)
 
 
 async def test_a_cursor_of_another_list_is_refused(database: ScratchDatabase) -> None:

@@ -137,6 +137,19 @@ async def test_lists_go_on_by_cursors_that_no_other_list_takes(database: Scratch
     assert [answer.status_code for answer in (strange, nonsense, much)] == [400, 400, 400]
 
 
+async def test_search_with_a_relative_date_goes_on_by_its_cursor(database: ScratchDatabase, folder: Path) -> None:
+    async with interface(database) as it:
+        (folder / "straw.md").write_text("# Straw\n\nNo hay.")
+        await it.rowen.sync(str(folder))
+        whole = await it.http.get("/api/v1/search", params={"q": "hay", "since": "7d"})
+        first = await it.http.get("/api/v1/search", params={"q": "hay", "since": "7d", "limit": 1})
+        second = await it.http.get(first.links["next"]["url"])
+
+    urls = [item["url"] for item in whole.json()["items"]]
+    assert [second.status_code, len(urls) > 1] == [200, True]
+    assert [item["url"] for item in first.json()["items"] + second.json()["items"]] == urls[:2]
+
+
 async def test_errors_are_problems_with_the_words_of_the_one_tree(database: ScratchDatabase) -> None:
     async with interface(database) as it:
         missing = await it.http.get("/api/v1/sources/nobody")

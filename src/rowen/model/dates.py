@@ -77,9 +77,15 @@ def since_of(text: str) -> int | datetime | timedelta:
     return start
 
 
-def moment_of(text: str) -> datetime:
-    """Return a date, or the moment a span of time ago; raise `UsageError` for other text."""
+def period_of(text: str) -> datetime | timedelta:
+    """Return a date or a span of time; raise `UsageError` for other text."""
     start = since_of(text)
     if isinstance(start, int):
         raise UsageError(f"{text!r} is no date or span of time.", hint="Such as 2h, 1d, 4w, 2026-01-31.")
+    return start
+
+
+def moment_of(text: str) -> datetime:
+    """Return a date, or the moment a span of time ago; raise `UsageError` for other text."""
+    start = period_of(text)
     return datetime.now(UTC) - start if isinstance(start, timedelta) else start

@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from rowen.operations.webhooks import Webhooks
     from rowen.publish.formats import Format
 
-__all__ = ["GROUPS", "VERBS", "Rowen", "open"]
-
 VERBS = {"sync": "runs", "search": "items", "get": "items", "extract": "extraction", "export": "exports"}
 """Everyday operations that the client offers itself as well, with their groups."""
 

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
     from rowen.operations.parameters import After, Limit, NewName, SecretReference
 
-__all__ = ["TOKEN_PREFIX", "Access", "IdentityProvider"]
-
 TOKEN_PREFIX = "rowen_"  # noqa: S105 (what tokens begin with, so that scanners for leaked secrets find them)
 TOKEN_DAYS = 90
 """How long a token holds unless somebody says otherwise: long enough for a quarter, too short to be forgotten."""
@@ -93,11 +91,18 @@ class Access(ResourceGroup):
             raise UsageError(
                 f"{name!r} is no name for a token.", hint="Letters, digits and . _ @ -, a hundred at most."
             )
-        expires_at = None if days is None else (now or datetime.now(UTC)) + _days(days)
+        # A hundred years: more is no date that anybody means.
+        if days is not None and not 0 < days <= 36_500:
+            raise UsageError(f"{days:g} days is no time for a token to hold.")
+        expires_at = None if days is None else (now or datetime.now(UTC)) + timedelta(days=days)
+        try:
+            checked = Scope(scope)
+        except ValueError:
+            raise UsageError(f"There is no scope {scope!r}.", hint=f"The scopes are: {', '.join(Scope)}.") from None
         secret = TOKEN_PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
         async with self._database.connection() as c:
-            made = await access.add_token(c, name, digest=_digest(secret), scope=_scope(scope), expires_at=expires_at)
-        return NewToken(made, secret)
+            token = await access.add_token(c, name, digest=_digest(secret), scope=checked, expires_at=expires_at)
+        return NewToken(token, secret)
 
     @operation(scope=Scope.ADMIN)
     async def revoke_token(self, name: Annotated[str, Meta(description="Name of the token.")]) -> None:
@@ -112,8 +117,8 @@ class Access(ResourceGroup):
             named = await self._people.identify(secret) if self._people is not None else None
             return named[0] if named else None
         async with self._database.connection() as c:
-            found = await access.of_token(c, _digest(secret))
-        return found[0] if found else None
+            known = await access.of_token(c, _digest(secret))
+        return known[0] if known else None
 
     @operation(scope=None)
     async def open_session(
@@ -124,10 +129,10 @@ class Access(ResourceGroup):
         cookie = secrets.token_urlsafe(_SECRET_BYTES)
         async with self._database.connection() as c:
             if secret.startswith(TOKEN_PREFIX):
-                held = await access.of_token(c, _digest(secret))
-                if held is None:
+                known = await access.of_token(c, _digest(secret))
+                if known is None:
                     return None
-                principal, token_id = held
+                principal, token_id = known
                 ends = await access.add_session(
                     c, principal, digest=_digest(cookie), token_id=token_id, expires_at=ends
                 )
@@ -177,15 +182,15 @@ class Access(ResourceGroup):
     ) -> set[Credential]:
         """Return the credentials that still hold: not revoked, not expired."""
         digests = [credential.digest for credential in credentials if credential.digest is not None]
-        held: set[bytes] = set()
+        valid: set[bytes] = set()
         if digests:
             async with self._database.connection() as c:
-                held = await access.valid_digests(c, digests)
+                valid = await access.valid_digests(c, digests)
         moment = now or datetime.now(UTC)
         return {
             credential
             for credential in credentials
-            if credential.digest in held or (credential.expires_at and credential.expires_at > moment)
+            if credential.digest in valid or (credential.expires_at and credential.expires_at > moment)
         }
 
     @operation(scope=None)
@@ -214,10 +219,10 @@ class Access(ResourceGroup):
         listing = ["audit", principal]
         place = decoded(after, listing, as_number)
         async with self._database.connection() as c:
-            found = await access.audit_lines(
+            lines = await access.audit_lines(
                 c, limit=limit + 1, before=place[0] if place else None, principal=principal
             )
-        return page_of(found, limit, listing, lambda line: [line.id])
+        return page_of(lines, limit, listing, lambda line: [line.id])
 
     @operation(scope=None)
     async def claim_answer(self, principal: str, key: str, fingerprint: bytes) -> RepeatedAnswer | None:
@@ -234,22 +239,22 @@ class Access(ResourceGroup):
                     retry_in_s=_FULL_RETRY_S,
                     hint="They are kept for a day. A request without a key is taken.",
                 )
-            held = await access.claim_answer(
+            claimed = await access.claim_answer(
                 *(c, principal, key),
                 fingerprint=fingerprint,
                 kept_h=_ANSWERS_KEPT_H,
                 longest_s=_LONGEST_REQUEST_S,
             )
-        if held is None:
+        if claimed is None:
             return None
-        if held[0] != fingerprint:
+        if claimed[0] != fingerprint:
             raise UsageError(
                 "The idempotency key was used for another request. Nothing was done.",
                 hint="Take a new key for each request, and the same one only to repeat it.",
             )
-        if held[1] is None:
+        if claimed[1] is None:
             raise BusyError("The same request is under way. Nothing was done.", hint="Ask again in a moment.")
-        return held[1]
+        return claimed[1]
 
     @operation(scope=None)
     async def store_answer(self, principal: str, key: str, answer: RepeatedAnswer | None) -> None:
@@ -269,20 +274,6 @@ class Access(ResourceGroup):
 
 def _digest(secret: str) -> bytes:
     return sha256(secret.encode("utf-8", "replace")).digest()
-
-
-def _scope(name: str) -> Scope:
-    try:
-        return Scope(name)
-    except ValueError:
-        raise UsageError(f"There is no scope {name!r}.", hint=f"The scopes are: {', '.join(Scope)}.") from None
-
-
-def _days(days: float) -> timedelta:
-    # A hundred years: more is no date that anybody means.
-    if not 0 < days <= 36_500:
-        raise UsageError(f"{days:g} days is no time for a token to hold.")
-    return timedelta(days=days)
 
 
 log = logging.getLogger(__name__)
@@ -331,7 +322,7 @@ class IdentityProvider:
         """Return where to send a browser for the login, and what it stores until it returns."""
         state, nonce, verifier = (secrets.token_urlsafe(_VERIFIER_BYTES) for _ in range(3))
         challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).decode().rstrip("=")
-        asked = {
+        query = {
             "response_type": "code",
             "client_id": self._audience,
             "redirect_uri": back_to,
@@ -342,20 +333,20 @@ class IdentityProvider:
             "code_challenge_method": "S256",
         }
         address = str((await self._configuration())["authorization_endpoint"])
-        return f"{address}{'&' if '?' in address else '?'}{urlencode(asked)}", f"{state}.{nonce}.{verifier}"
+        return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}", f"{state}.{nonce}.{verifier}"
 
     async def finish(self, *, code: str, state: str, kept: str, back_to: str) -> tuple[Principal, datetime] | None:
         """Return the person of a finished login; None if this browser did not begin it, or the person has no access."""
-        held, _, rest = kept.partition(".")
+        expected, _, rest = kept.partition(".")
         nonce, _, verifier = rest.partition(".")
-        if not held or not hmac.compare_digest(held.encode(), state.encode()):
+        if not expected or not hmac.compare_digest(expected.encode(), state.encode()):
             return None
-        told = {"grant_type": "authorization_code", "code": code, "redirect_uri": back_to, "code_verifier": verifier}
-        told |= {"client_id": self._audience}
+        form = {"grant_type": "authorization_code", "code": code, "redirect_uri": back_to, "code_verifier": verifier}
+        form |= {"client_id": self._audience}
         if self._secret is not None:
-            told["client_secret"] = resolve(self._secret.get_secret_value())
+            form["client_secret"] = resolve(self._secret.get_secret_value())
         endpoint = str((await self._configuration())["token_endpoint"])
-        answer = await self._document(endpoint, body=urlencode(told).encode())
+        answer = await self._document(endpoint, body=urlencode(form).encode())
         return await self.identify(str(answer.get("id_token", "")), nonce=nonce)
 
     async def identify(self, token: str, *, nonce: str | None = None) -> tuple[Principal, datetime] | None:
@@ -374,8 +365,8 @@ class IdentityProvider:
 
     def _principal(self, claims: Mapping[str, Any]) -> tuple[Principal, datetime] | None:
         audience = claims.get("aud")
-        meant = audience if isinstance(audience, list) else [audience]
-        if str(claims.get("iss", "")).rstrip("/") != self._issuer or self._audience not in meant:
+        audiences = audience if isinstance(audience, list) else [audience]
+        if str(claims.get("iss", "")).rstrip("/") != self._issuer or self._audience not in audiences:
             return None
         until, name = _moment(claims.get("exp")), _person_name(claims)
         scopes = [self._roles[role] for role in _roles(claims, self._claim) if role in self._roles]
@@ -399,9 +390,9 @@ class IdentityProvider:
         from joserfc.errors import JoseError
         from joserfc.jwk import KeySet
 
-        told = await self._configuration()
+        configuration = await self._configuration()
         try:
-            return KeySet.import_key_set(await self._document(str(told["jwks_uri"])))  # type: ignore[arg-type]
+            return KeySet.import_key_set(await self._document(str(configuration["jwks_uri"])))  # type: ignore[arg-type]
         except (JoseError, KeyError, TypeError, ValueError) as problem:
             raise ConfigurationError(f"{self._issuer} gives no keys that can be read: {problem}") from None
 
@@ -421,12 +412,12 @@ class IdentityProvider:
                 headers=form,
             )
         try:
-            found = json.loads(answer.body) if answer.ok else None
+            values = json.loads(answer.body) if answer.ok else None
         except ValueError:
-            found = None
-        if not isinstance(found, dict):
+            values = None
+        if not isinstance(values, dict):
             raise ConfigurationError(f"{url} gives no JSON object, but status {answer.status}.")
-        return found
+        return values
 
 
 def _checked(token: str, keys: KeySet) -> dict[str, Any] | None:
@@ -460,11 +451,11 @@ def _moment(expires: Any) -> datetime | None:
 
 def _roles(claims: Mapping[str, Any], claim: str) -> list[str]:
     """Return the roles in a token; dots in the claim's name lead into objects, unless the name exists as it stands."""
-    found: Any = claims.get(claim)
-    if found is None:
-        found = claims
+    roles: Any = claims.get(claim)
+    if roles is None:
+        roles = claims
         for part in claim.split("."):
-            found = found.get(part) if isinstance(found, Mapping) else None
-    if isinstance(found, str):
-        return found.split()
-    return [role for role in found if isinstance(role, str)] if isinstance(found, list) else []
+            roles = roles.get(part) if isinstance(roles, Mapping) else None
+    if isinstance(roles, str):
+        return roles.split()
+    return [role for role in roles if isinstance(role, str)] if isinstance(roles, list) else []

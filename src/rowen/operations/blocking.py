@@ -13,8 +13,6 @@ from rowen.operations import GROUPS, VERBS, Rowen
 from rowen.operations.operation import ResourceGroup
 from rowen.settings import Settings, load
 
-__all__ = ["BlockingGroup", "BlockingRowen", "open_blocking"]
-
 T = TypeVar("T")
 
 

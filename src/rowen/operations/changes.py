@@ -23,17 +23,12 @@ if TYPE_CHECKING:
 
     from rowen.operations.parameters import After, Limit, OnlyChangeKinds, OnlySource, RunId, SearchWords, SinceChange
 
-__all__ = ["Changes"]
-
 # What a run changed is logged before it is closed; facts that are extracted for it follow within the hour.
 _SETTLING = timedelta(hours=1)
 
 
 class Changes(ResourceGroup):
     """The change log."""
-
-    def _prepare(self) -> None:
-        self._listener = self._engine.listener
 
     @operation(scope=Scope.READ)
     async def newest(
@@ -59,31 +54,34 @@ class Changes(ResourceGroup):
         place = decoded(after, listing, as_number)
         how: dict[str, Any] = {"source": source, "kinds": kinds, "run": run, "query": query or None, "field": field}
         async with self._database.connection() as c:
-            forgotten: NotFoundError | None = None
+            missing: NotFoundError | None = None
             if run is not None:
                 try:
-                    of = await runs.get(c, run)
-                    how |= {"since": of.started_at, "until": of.finished_at and of.finished_at + _SETTLING}
+                    stored = await runs.get(c, run)
+                    how |= {"since": stored.started_at, "until": stored.finished_at and stored.finished_at + _SETTLING}
                 except NotFoundError as problem:
-                    forgotten = problem
-            found = await changes.newest(c, before=place[0] if place else None, limit=limit + 1, **how)
-            if forgotten is not None and not found and not await changes.has_run(c, run):
+                    missing = problem
+            lines = await changes.newest(c, before=place[0] if place else None, limit=limit + 1, **how)
+            if missing is not None and not lines and not await changes.has_run(c, run):
                 # The lines of a run stay longer than the run.
-                raise forgotten
-        return page_of(found, limit, listing, lambda change: [change.number])
+                raise missing
+        return page_of(lines, limit, listing, lambda change: [change.number])
 
     @operation(scope=None)
     async def follow(self, *, since: SinceChange = 0, source: OnlySource | None = None) -> AsyncGenerator[Change]:
         """Yield the lines of the change log, and then each new one as it is committed; never ends."""
         async with self._database.connection() as c:
             after = await self._number(c, since)
-        async with aclosing(self._listener.follow(after, source=source)) as batches:
+        async with aclosing(self._engine.listener.follow(after, source=source)) as batches:
             async for batch in batches:
                 for change in batch:
                     yield change
 
     async def _number(self, c: Connection, since: int | datetime | timedelta) -> int:
-        return since if isinstance(since, int) else await changes.number_before(c, _moment(since))
+        if isinstance(since, int):
+            return since
+        moment = datetime.now(UTC) - since if isinstance(since, timedelta) else since
+        return await changes.number_before(c, moment)
 
     @operation(scope=Scope.READ)
     async def last_number(self) -> int:
@@ -115,11 +113,7 @@ class Changes(ResourceGroup):
             number = place[0] if place else await self._number(c, since)
             more = None if limit is None else limit + 1
             where, values = changes.of_source(source), {"source": source}
-            found = await changes.read_after(c, number, limit=more, where=where, values=values)
-        return page_of(found.lines, limit, listing, lambda change: [change.number])
+            read = await changes.read_after(c, number, limit=more, where=where, values=values)
+        return page_of(read.lines, limit, listing, lambda change: [change.number])
 
     __call__ = list  # noqa: A003 (the method)
-
-
-def _moment(since: datetime | timedelta) -> datetime:
-    return datetime.now(UTC) - since if isinstance(since, timedelta) else since

@@ -6,7 +6,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rowen.enrich import base as embedders
-from rowen.enrich.base import Spec
 from rowen.errors import Hint, NotFoundError, RowenError, action
 from rowen.harvest.circuits import BEAT_S
 from rowen.harvest.models import spec_of, wanted_spec
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
     from msgspec import Meta
 
-
-__all__ = ["Circuits"]
 
 # The kinds of embedders that call nobody.
 _LOCAL = frozenset({embedders.NONE, "local"})
@@ -43,8 +40,8 @@ class Circuits(ResourceGroup):
         Other processes follow within seconds.
         """
         known = await self.list()
-        found = [one for one in known if name in (None, one.name)]
-        if name is not None and not found:
+        named = [circuit for circuit in known if name in (None, circuit.name)]
+        if name is not None and not named:
             raise NotFoundError(
                 f"There is no circuit {name!r} that is open.", hint=Hint(action("circuits"), " lists them.")
             )
@@ -53,35 +50,27 @@ class Circuits(ResourceGroup):
             await hosts.reset_circuits(c, name)
             # Jobs begin only after every process has closed the circuit; before that they would fail again.
             await queue.hasten_held_up(c, wait_s=2 * BEAT_S)
-        return [one for one in found if one.state != "closed"]
+        return [circuit for circuit in named if circuit.state != "closed"]
 
-    async def _named(self, c: Connection) -> list[tuple[CircuitKind, str]]:
+    async def _providers(self, c: Connection) -> list[tuple[CircuitKind, str]]:
         """Return the providers that the settings or the database name."""
-        found: list[tuple[CircuitKind, str]] = []
+        providers: list[tuple[CircuitKind, str]] = []
         model = await embeddings.active(c)
         spec = wanted_spec(self._engine.settings) or (spec_of(model) if model is not None else None)
-        if spec is not None and spec.kind not in _LOCAL and (host := self._embedder_host(spec)):
-            found.append(("embedder", host))
+        with suppress(RowenError):
+            if spec is not None and spec.kind not in _LOCAL and (url := self._engine.embedders.of(spec).spec.url):
+                providers.append(("embedder", parse(url).host))
         with suppress(RowenError):
             if self._engine.language_models.has():
-                found.append(("model", parse(self._engine.language_models.of().spec.url).host))
-        return found
-
-    def _embedder_host(self, spec: Spec) -> str | None:
-        try:
-            url = self._engine.embedders.of(spec).spec.url
-            return parse(url).host if url else None
-        except RowenError:
-            return None
+                providers.append(("model", parse(self._engine.language_models.of().spec.url).host))
+        return providers
 
     @operation(scope=Scope.READ)
     async def list(self) -> list[CircuitStatus]:
         """Return the circuits that are not closed in any process, and those of the providers that the settings name."""
         async with self._engine.database.connection() as c:
-            found = await hosts.circuits(c)
-            named = await self._named(c)
-        shown = {(one.kind, one.name) for one in found}
-        return sorted(
-            [*found, *(CircuitStatus(*one) for one in named if one not in shown)],
-            key=lambda one: (one.kind, one.name, one.process or ""),
-        )
+            circuits = await hosts.circuits(c)
+            providers = await self._providers(c)
+        stored = {(circuit.kind, circuit.name) for circuit in circuits}
+        circuits += [CircuitStatus(*provider) for provider in providers if provider not in stored]
+        return sorted(circuits, key=lambda circuit: (circuit.kind, circuit.name, circuit.process or ""))

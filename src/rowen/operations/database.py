@@ -21,15 +21,13 @@ from rowen.store import changes, migrate, runs
 from rowen.store.database import without_password
 from rowen.store.migrate import check_vectors
 from rowen.store.search import embeddings
+from rowen.store.server import dumps
 from rowen.store.server.embedded import EmbeddedServer
 
 if TYPE_CHECKING:
     from typing import Annotated
 
     from msgspec import Meta
-
-
-__all__ = ["DatabaseCare", "kinds", "server_status", "stop_server"]
 
 
 class DatabaseCare(ResourceGroup):
@@ -73,24 +71,18 @@ class DatabaseCare(ResourceGroup):
 
         An installed client is preferred to the one of the package.
         """
-        from rowen.store.server.dumps import client_program
-
         where, secrets = without_password(await self.conninfo())
-        return find(name) or await client_program(name), where, secrets
+        return find(name) or await dumps.client_program(name), where, secrets
 
     @operation(scope=None)
     async def dump(self, path: Annotated[Path, Meta(description="The file of the dump.")]) -> int:
         """Write the whole database into a new file; return its size in bytes."""
-        from rowen.store.server.dumps import dump
-
-        return await dump(self._database, await self.conninfo(), path)
+        return await dumps.dump(self._database, await self.conninfo(), path)
 
     @operation(scope=None)
     async def restore(self, path: Annotated[Path, Meta(description="The file of the dump.")]) -> None:
         """Restore a dump into a database without sources, completely or not at all, and open it again."""
-        from rowen.store.server.dumps import restore
-
-        await restore(self._database, await self.conninfo(), path)
+        await dumps.restore(self._database, await self.conninfo(), path)
 
     @operation(scope=None)
     async def check_vectors(self) -> None:
@@ -110,8 +102,8 @@ class DatabaseCare(ResourceGroup):
     async def tidy(self) -> Tidied:
         """Delete vectors that no passage has needed for `embeddings_kept_days`, and other expired data."""
         tidied = await embeddings.drop_unused(self._database, kept_days=self._settings.embeddings_kept_days)
-        gone = await runs.forget_all_old(self._database, self._settings)
-        return replace(tidied, runs=gone.runs, answers=gone.answers, news=gone.news)
+        deleted = await runs.forget_all_old(self._database, self._settings)
+        return replace(tidied, runs=deleted.runs, answers=deleted.answers, news=deleted.news)
 
 
 def kinds() -> tuple[str, ...]:

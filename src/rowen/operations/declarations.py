@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -19,15 +19,14 @@ from rowen.model.text import UNSTORABLE, is_storable
 from rowen.model.wording import trouble_with_name
 from rowen.net.credentials import exposed, exposed_in, shown, troubles_with_headers
 from rowen.operations.discovery import KnownParts, Site, discover
+from rowen.operations.operation import ResourceGroup
 from rowen.operations.schemas import DeclaredSchema, SchemaStep, declared_schemas, plan_schemas, write_schemas
 from rowen.operations.source_editor import plan_source
 from rowen.operations.validation import named_texts, newly_reached, refuse_local, with_texts, within
 from rowen.settings import Settings
 from rowen.settings.files import read_toml
 from rowen.store import sources
-from rowen.store.database import Connection, Database
-
-__all__ = ["Declaration", "Declared", "Found", "apply", "look_at"]
+from rowen.store.database import Connection
 
 Found: TypeAlias = tuple[str, str] | str
 """The kind and source URL that were found at an address, or why none was."""
@@ -40,6 +39,13 @@ _KEYS = (
     *("name", "url", "kind", "type", *_OPTIONS, *_WHEN),
     *("enabled", "twice", "options", "schemas", "description"),
 )
+_TYPES: Mapping[str, type] = {
+    **dict.fromkeys(_KEYS, str),
+    **dict.fromkeys(("enabled", "twice"), bool),
+    **dict.fromkeys(("schemas", "aliases"), list),
+    "options": dict,
+}
+_WORDS = {str: "a text", bool: "true or false", dict: "a table", list: "a list"}
 _ENTRY = re.compile(r"^[ \t]*\[\[[ \t]*(source|portals)[ \t]*\]\]", re.MULTILINE)
 # 379 portals fill 47 kB. The parser takes up to 2.5 s for so much, in a thread.
 _MOST_CHARS = 1_000_000
@@ -48,6 +54,8 @@ _MOST_ENTRIES = 10_000
 _SPLIT = "Declare the sources in several files, without --prune."
 # Who mends a file by hand needs no more; a hostile one would have an answer of fifty times its size.
 _MOST_PROBLEMS = 50
+# A portal takes up to twenty seconds to be found out; at eight a time, three hundred slow ones take ten minutes.
+_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,17 @@ class Declared:
     schemas: tuple[DeclaredSchema, ...] | None = None
     twice: bool = False
 
+    @property
+    def schedule_text(self) -> str | None:
+        """The schedule as it is stored."""
+        return str(self.schedule) if self.schedule else None
+
+    def state(self, source: Source) -> SourceState:
+        """Return the declared state of a source, or its present one."""
+        if self.enabled is None:
+            return source.state
+        return "active" if self.enabled else "paused"
+
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
@@ -79,7 +98,15 @@ class Declaration:
     @classmethod
     def of_file(cls, path: Path) -> "Declaration":
         """Return the declaration in a file."""
-        return cls.of_text(_text(path), called=str(path))
+        try:
+            with path.open(encoding="utf-8") as file:
+                return cls.of_text(file.read(_MOST_CHARS + 1), called=str(path))
+        except FileNotFoundError:
+            raise NotFoundError(f"There is no file {path}.", hint="Such as: rowen apply portals.toml") from None
+        except UnicodeDecodeError:
+            raise UsageError(f"{path} is not UTF-8. Nothing was changed.") from None
+        except OSError as problem:
+            raise UsageError(f"{path} cannot be read: {problem.strerror}. Nothing was changed.") from None
 
     @classmethod
     def of_text(cls, text: str, *, called: str = "The declaration") -> "Declaration":
@@ -100,25 +127,25 @@ class Declaration:
     def read(self, reach: Reach, found: Mapping[str, Found] | None = None) -> list[Declared]:
         """Return the declared sources; raise all problems at once.
 
-        `found` is called with the results of probes; without it, addresses without a kind are left for later.
+        `found` are the results of probes; without it, addresses without a kind are left for later.
         """
         declared: dict[str, Declared] = {}
         wrong: list[str] = []
         for number, (line, entry) in enumerate(self._entries(), 1):
             if len(wrong) > _MOST_PROBLEMS:
                 break
-            called = entry.get("name") if isinstance(entry, Mapping) else None
+            name = entry.get("name") if isinstance(entry, Mapping) else None
             place = f"line {line}, " if line else ""
-            place += f"entry {number}" + (f" ({called})" if isinstance(called, str) else "")
+            place += f"entry {number}" + (f" ({name})" if isinstance(name, str) else "")
             problems = _problems(entry, declared, reach, found)
             wrong += [f"{place}: {problem}" for problem in islice(problems, _MOST_PROBLEMS + 1 - len(wrong))]
         if wrong:
-            is_cut = len(wrong) > _MOST_PROBLEMS
-            told = "One thing is" if len(wrong) == 1 else f"{len(wrong)} things are"
-            told = f"More than {_MOST_PROBLEMS} things are" if is_cut else told
+            amount = "One thing is" if len(wrong) == 1 else f"{len(wrong)} things are"
+            if len(wrong) > _MOST_PROBLEMS:
+                amount = f"More than {_MOST_PROBLEMS} things are"
             raise UsageError(
-                f"{told} wrong in {self.called}. Nothing was changed.\n"
-                + "\n".join(f"  {one}" for one in wrong[:_MOST_PROBLEMS]),
+                f"{amount} wrong in {self.called}. Nothing was changed.\n"
+                + "\n".join(f"  {problem}" for problem in wrong[:_MOST_PROBLEMS]),
                 hint=Hint(action("apply", self.called, dry_run=True), " checks the file without writing anything."),
             )
         return list(declared.values())
@@ -131,33 +158,21 @@ class Declaration:
                 f"{self.called} has {', '.join(map(repr, unknown))} at its top. Nothing was changed.",
                 hint="Each source is a table that begins with [[source]].",
             )
-        if not all(isinstance(one, list) for one in self.whole.values()):
+        if not all(isinstance(entries, list) for entries in self.whole.values()):
             raise UsageError(f"{self.called}: sources are tables that begin with [[source]], with two brackets.")
-        found: list[tuple[int, Any]] = []
+        numbered: list[tuple[int, Any]] = []
         for name in _LISTS:
             lines, entries = self.lines.get(name, ()), self.whole.get(name, [])
-            found += zip(lines if len(lines) == len(entries) else [0] * len(entries), entries, strict=True)
-        if len(found) > _MOST_ENTRIES:
+            numbered += zip(lines if len(lines) == len(entries) else [0] * len(entries), entries, strict=True)
+        if len(numbered) > _MOST_ENTRIES:
             raise UsageError(
                 f"{self.called} declares more than {_MOST_ENTRIES:,} sources. Nothing was changed.", hint=_SPLIT
             )
-        return sorted(found, key=lambda pair: pair[0])
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open(encoding="utf-8") as file:
-            return file.read(_MOST_CHARS + 1)
-    except FileNotFoundError:
-        raise NotFoundError(f"There is no file {path}.", hint="Such as: rowen apply portals.toml") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{path} is not UTF-8. Nothing was changed.") from None
-    except OSError as problem:
-        raise UsageError(f"{path} cannot be read: {problem.strerror}. Nothing was changed.") from None
+        return sorted(numbered, key=lambda pair: pair[0])
 
 
 def _problems(
-    entry: Any, declared: dict[str, Declared], reach: Reach, known: Mapping[str, Found] | None
+    entry: Any, declared: dict[str, Declared], reach: Reach, found: Mapping[str, Found] | None
 ) -> Iterator[str]:
     """Yield the problems of an entry; without any, it is added to the declared sources."""
     if not isinstance(entry, Mapping):
@@ -166,62 +181,69 @@ def _problems(
     if not is_storable(entry):
         yield UNSTORABLE
         return
-    if found := list(islice(chain(_unknown(entry), _mistyped(entry), _secrets(entry)), _MOST_PROBLEMS + 1)):
-        yield from found
+    if wrong := list(islice(chain(_mistyped(entry), _secrets(entry)), _MOST_PROBLEMS + 1)):
+        yield from wrong
         return
     try:
-        one = _declared(entry, reach, known)
+        source = _declared(entry, reach, found)
     except UsageError as problem:
         yield f"{problem}{f' {problem.hint}' if problem.hint else ''}"
         return
-    if one.name in declared:
+    if source.name in declared:
         yield "an entry before it has the same name."
-    declared[one.name] = one
-
-
-def _unknown(entry: Mapping[str, Any]) -> Iterator[str]:
-    for name in entry:
-        if name not in _KEYS:
-            yield f"there is no key {name!r}. The keys are: {', '.join(_KEYS)}."
+    declared[source.name] = source
 
 
 def _mistyped(entry: Mapping[str, Any]) -> Iterator[str]:
-    kinds: dict[str, type] = {**dict.fromkeys(_KEYS, str), "enabled": bool, "twice": bool, "options": dict}
-    kinds |= dict.fromkeys(("schemas", "aliases"), list)
-    words = {str: "a text", bool: "true or false", dict: "a table", list: "a list"}
+    for name in entry:
+        if name not in _KEYS:
+            yield f"there is no key {name!r}. The keys are: {', '.join(_KEYS)}."
     for name, value in entry.items():
-        if name in kinds and not isinstance(value, kinds[name]):
-            yield f"{name} must be {words[kinds[name]]}."
+        if name in _TYPES and not isinstance(value, _TYPES[name]):
+            yield f"{name} must be {_WORDS[_TYPES[name]]}."
     for name in ("name", "url"):
         if not entry.get(name):
             yield f"{name} is missing."
-    called = entry.get("name")
-    if isinstance(called, str) and called and (trouble := trouble_with_name(called)):
-        yield f"{called!r} cannot be a name: {trouble}."
+    label = entry.get("name")
+    if isinstance(label, str) and label and (trouble := trouble_with_name(label)):
+        yield f"{label!r} cannot be a name: {trouble}."
     if "kind" in entry and "type" in entry:
         yield "kind and type mean the same: give one."
 
 
 def _secrets(entry: Mapping[str, Any]) -> Iterator[str]:
-    options = entry.get("options")
-    for name in exposed(options) if isinstance(options, Mapping) else ():
-        yield f"option {name} holds a credential in clear. Say where it is found: env:NAME or file:PATH."
-    yield from troubles_with_headers(options) if isinstance(options, Mapping) else ()
-    if isinstance(url := entry.get("url"), str) and (what := exposed_in(url)):
-        yield f"the url holds {what}, in clear. Leave it out, and name its place in an option."
+    if isinstance(options := entry.get("options"), Mapping):
+        for name in exposed(options):
+            yield f"option {name} holds a credential in clear. Say where it is found: env:NAME or file:PATH."
+        yield from troubles_with_headers(options)
+    if isinstance(url := entry.get("url"), str) and (secret := exposed_in(url)):
+        yield f"the url holds {secret}, in clear. Leave it out, and name its place in an option."
 
 
-def _declared(entry: Mapping[str, Any], reach: Reach, known: Mapping[str, Found] | None) -> Declared:
+def _declared(entry: Mapping[str, Any], reach: Reach, found: Mapping[str, Found] | None) -> Declared:
     wanted = (entry.get("kind") or entry.get("type") or "").strip().lower()
     address = within(reach, entry["url"])
-    if not wanted and known is None:
+    if wanted:
+        kind, url = registry.recognise(address, wanted)
+    elif found is None:
         return Declared(entry["name"], "", address)
-    kind, url = registry.recognise(address, wanted) if wanted else _found(address, known or {})
+    else:
+        probed = found.get(address, "it was not looked at.")
+        if isinstance(probed, str):
+            raise UsageError(
+                f"what stands at {address} could not be found out: {probed}",
+                hint=f"Give its kind: {', '.join(registry.kinds())}.",
+            )
+        kind, url = probed
     refuse_local(reach, url)
     options = dict(entry.get("options", {}))
     for name in _OPTIONS:
-        if name in entry:
-            _put(options, name, entry[name], kind)
+        if name not in entry:
+            continue
+        if name not in registry.connector(kind).Options.model_fields:
+            raise UsageError(f"Kind {kind!r} has no {name}.", hint=f"Leave {name} out, or choose another kind.")
+        if options.setdefault(name, entry[name]) != entry[name]:
+            raise UsageError(f"{name} is given twice, and differs between the entry and its options.")
     if reach is not Reach.ALL and (files := named_texts(kind, options)):
         raise RefusedError(
             f"{entry['name']}: {', '.join(files)} names a file of this machine. Nothing was changed.",
@@ -240,86 +262,108 @@ def _declared(entry: Mapping[str, Any], reach: Reach, known: Mapping[str, Found]
     )
 
 
-def _found(address: str, known: Mapping[str, Found]) -> tuple[str, str]:
-    what = known.get(address, "it was not looked at.")
-    if isinstance(what, str):
-        raise UsageError(
-            f"what stands at {address} could not be found out: {what}",
-            hint=f"Give its kind: {', '.join(registry.kinds())}.",
-        )
-    return what
-
-
-def _put(options: dict[str, Any], name: str, value: Any, kind: str) -> None:
-    if name not in registry.connector(kind).Options.model_fields:
-        raise UsageError(f"Kind {kind!r} has no {name}.", hint=f"Leave {name} out, or choose another kind.")
-    if options.setdefault(name, value) != value:
-        raise UsageError(f"{name} is given twice, and differs between the entry and its options.")
-
-
-async def apply(
-    database: Database, settings: Settings, declaration: Declaration, *, dry_run: bool, prune: bool, reach: Reach
-) -> list[AppliedSource]:
-    """Make the sources match their declarations in one transaction; return the change of each."""
-    # Ten thousand sources take seconds to check, so that is done beside the event loop.
-    declared = await asyncio.to_thread(declaration.read, reach)
-    if unclear := [one for one in declared if not one.kind]:
-        async with database.connection() as c:
-            held = await sources.every(c)
-        declared = await asyncio.to_thread(declaration.read, reach, await look_at(unclear, held, settings))
-    if prune and not declared:
-        raise RefusedError(
-            f"{declaration.called} declares no source at all, and would remove every one. Nothing was changed.",
-            hint=Hint(action("remove", "NAME"), " removes a source for certain."),
-        )
-    async with database.transaction() as c:
-        await sources.take_turns(c)
-        held = await sources.every(c, counted=True)
-        plan = await asyncio.to_thread(_plan, declared, held, prune=prune)
-        plan = await _with_schemas(c, declaration.called, plan)
-        await asyncio.to_thread(_check, declaration.called, plan, held, reach)
-        if not dry_run:
-            await _write(c, plan)
-    for one in declared if reach is Reach.ALL and not dry_run else ():
-        agreements.agree(settings, one.kind, one.url, one.options)
-    return [replace(applied, schedule=_schedule_text(one.schedule)) if one else applied for applied, one, *_ in plan]
-
-
 class Step(NamedTuple):
     """The change of one source: declared, stored, and its schemas if they change."""
 
     applied: AppliedSource
-    one: Declared | None
+    declared: Declared | None
     source: Source | None
     schemas: SchemaStep | None = None
 
 
-def _plan(declared: Sequence[Declared], held: Sequence[Source], *, prune: bool) -> list[Step]:
-    return list(_steps(declared, held, prune=prune))
+class SourceDeclarations(ResourceGroup):
+    """Operations on declarations of many sources."""
+
+    async def apply(
+        self, declaration: Path | str | Mapping[str, Any], *, dry_run: bool, prune: bool, reach: Reach
+    ) -> list[AppliedSource]:
+        """Make the sources match the declarations in a file, a text or values: `sources.apply`, `sources.declare`."""
+        match declaration:
+            case Path():
+                whole = await asyncio.to_thread(Declaration.of_file, declaration)
+            case str():
+                whole = await asyncio.to_thread(Declaration.of_text, declaration)
+            case _:
+                whole = Declaration(declaration)
+        # Ten thousand sources take seconds to check, so that is done beside the event loop.
+        declared = await asyncio.to_thread(whole.read, reach)
+        if unclear := [source for source in declared if not source.kind]:
+            async with self._database.connection() as c:
+                stored = await sources.every(c)
+            found = await _probe_all(unclear, stored, self._settings)
+            declared = await asyncio.to_thread(whole.read, reach, found)
+        if prune and not declared:
+            raise RefusedError(
+                f"{whole.called} declares no source at all, and would remove every one. Nothing was changed.",
+                hint=Hint(action("remove", "NAME"), " removes a source for certain."),
+            )
+        async with self._database.transaction() as c:
+            await sources.take_turns(c)
+            stored = await sources.every(c, counted=True)
+            plan = await asyncio.to_thread(lambda: list(_steps(declared, stored, prune=prune)))
+            plan = await _with_schemas(c, whole.called, plan)
+            await asyncio.to_thread(_check, whole.called, plan, stored, reach)
+            if not dry_run:
+                await _write(c, plan)
+        for source in declared if reach is Reach.ALL and not dry_run else ():
+            agreements.agree(self._settings, source.kind, source.url, source.options)
+        return [
+            replace(step.applied, schedule=step.declared.schedule_text) if step.declared else step.applied
+            for step in plan
+        ]
 
 
-def _check(called: str, plan: Sequence[Step], held: Sequence[Source], reach: Reach) -> None:
-    if reach is not Reach.ALL:
-        _refuse_reached(called, plan)
-    _refuse_doubles(called, plan, held)
+async def _probe_all(declared: Sequence[Declared], stored: Sequence[Source], settings: Settings) -> dict[str, Found]:
+    """Probe each address; return what is there, or why that is unknown."""
+    places = asyncio.Semaphore(_AT_ONCE)
+    by_name = {source.name: source for source in stored}
+
+    async def probe(address: str, source: Source | None) -> Found:
+        if source is not None and registry.accepted(address, registry.connector(source.kind)) == source.url:
+            return source.kind, source.url
+        try:
+            formal = registry.recognise(address)
+            if formal[0] != "web":
+                return formal
+            if not settings.probe:
+                return "addresses are not asked here (ROWEN_PROBE)."
+            discovered = await discover(formal[1], settings.for_source(formal[1]))
+        except RowenError as problem:
+            return str(problem)
+        if discovered is None or discovered.kind == "web":
+            return 'no catalog was found there; kind = "web" crawls it as a site.'
+        return discovered.kind, discovered.url
+
+    async def probe_in_turn(entry: Declared) -> tuple[str, Found]:
+        async with places:
+            return entry.url, await probe(entry.url, by_name.get(entry.name))
+
+    return dict(await together(*map(probe_in_turn, declared)))
 
 
-def _steps(declared: Sequence[Declared], held: Sequence[Source], *, prune: bool) -> Iterator[Step]:
-    by_name = {source.name: source for source in held}
-    names = {one.name for one in declared}
-    left = {source.id: source for source in held if source.name not in names}
-    renamed = _Renamed(left.values())
+def _steps(declared: Sequence[Declared], stored: Sequence[Source], *, prune: bool) -> Iterator[Step]:
+    by_name = {source.name: source for source in stored}
+    names = {entry.name for entry in declared}
+    left = {source.id: source for source in stored if source.name not in names}
+    unnamed: dict[tuple[str, str], list[Source]] = {}
+    for source in left.values():
+        unnamed.setdefault((source.kind, source.url), []).append(source)
     wrong: list[str] = []
-    for one in declared:
-        source = by_name.get(one.name) or renamed.take(one)
-        if source is None:
-            paused = {"state": (None, "paused")} if one.enabled is False else {}
-            yield Step(AppliedSource(one.name, "added", one.kind, one.url, paused), one, None)
-        elif (source.kind, source.url) != (one.kind, one.url):
-            wrong.append(f"  {one.name} is kept as {source.kind} {source.url}, and declared as {one.kind} {one.url}.")
+    for entry in declared:
+        known = by_name.get(entry.name)
+        if known is None and len(same := unnamed.get((entry.kind, entry.url), [])) == 1:
+            # The only source at its address that no entry names was renamed.
+            known = same.pop()
+        if known is None:
+            paused = {"state": (None, "paused")} if entry.enabled is False else {}
+            yield Step(AppliedSource(entry.name, "added", entry.kind, entry.url, paused), entry, None)
+        elif (known.kind, known.url) != (entry.kind, entry.url):
+            wrong.append(
+                f"  {entry.name} is kept as {known.kind} {known.url}, and declared as {entry.kind} {entry.url}."
+            )
         else:
-            left.pop(source.id, None)
-            yield Step(_compare(one, source), one, source)
+            left.pop(known.id, None)
+            yield Step(_compare(entry, known), entry, known)
     if wrong:
         raise UsageError(
             "A source cannot become another one. Nothing was changed.\n" + "\n".join(wrong),
@@ -331,45 +375,73 @@ def _steps(declared: Sequence[Declared], held: Sequence[Source], *, prune: bool)
             yield Step(removed, None, source)
 
 
+def _compare(entry: Declared, source: Source) -> AppliedSource:
+    changes: dict[str, tuple[Any, Any]] = {}
+    if entry.name != source.name:
+        changes["name"] = (source.name, entry.name)
+    for name in sorted({*entry.options, *source.options}):
+        before, after = source.options.get(name), entry.options.get(name)
+        if before != after:
+            changes[name] = (shown(before, name), shown(after, name))
+    if entry.schedule != (Schedule.parse(source.schedule) if source.schedule else None):
+        changes["schedule"] = (source.schedule, entry.schedule_text)
+    state = entry.state(source)
+    applied = AppliedSource(entry.name, "unchanged", entry.kind, entry.url, items=source.items)
+    if changes:
+        moved = {"state": (source.state, state)} if state != source.state else {}
+        return replace(applied, action="changed", changes={**changes, **moved})
+    if state == source.state:
+        return applied
+    return replace(applied, action="paused" if state == "paused" else "resumed")
+
+
 async def _with_schemas(c: Connection, called: str, plan: Sequence[Step]) -> list[Step]:
     """Return the plan with the schemas of the sources; raise all problems at once."""
-    made, wrong = [], []
+    steps, wrong = [], []
     for step in plan:
-        found = None
-        if step.one is not None and step.one.schemas is not None:
+        source, applied, schemas = step.source, step.applied, None
+        if step.declared is not None and step.declared.schemas is not None:
             try:
-                found = await plan_schemas(c, step.one.schemas, step.source.id if step.source else None)
+                schemas = await plan_schemas(c, step.declared.schemas, source.id if source else None)
             except UsageError as problem:
-                wrong.append(f"  {step.one.name}: {problem}{f' {problem.hint}' if problem.hint else ''}")
-        made.append(step if found is None else step._replace(applied=_carrying(step, found), schemas=found))
+                wrong.append(f"  {step.declared.name}: {problem}{f' {problem.hint}' if problem.hint else ''}")
+        if schemas is not None:
+            changes = {**applied.changes, "schemas": (schemas.before, schemas.after)}
+            if source is None:
+                applied = replace(applied, changes=changes)
+            else:
+                if applied.action in ("paused", "resumed"):
+                    changes["state"] = (source.state, "paused" if applied.action == "paused" else "active")
+                applied = replace(applied, action="changed", changes=changes)
+        steps.append(step._replace(applied=applied, schemas=schemas))
     if wrong:
         raise UsageError(f"{called} declares schemas that cannot be carried. Nothing was changed.\n" + "\n".join(wrong))
-    return made
+    return steps
 
 
-def _carrying(step: Step, found: SchemaStep) -> AppliedSource:
-    """Return the reported change of the schemas of a source."""
-    applied, source = step.applied, step.source
-    changes = {**applied.changes, "schemas": (found.before, found.after)}
-    if source is None:
-        return replace(applied, changes=changes)
-    if applied.action in ("paused", "resumed"):
-        changes["state"] = (source.state, "paused" if applied.action == "paused" else "active")
-    return replace(applied, action="changed", changes=changes)
-
-
-def _refuse_doubles(called: str, plan: Sequence[Step], held: Sequence[Source]) -> None:
-    """Refuse new sources that read a portal which is stored or declared already under another address."""
-    going = {source.name for _, one, source, _ in plan if one is None and source is not None}
-    kept = KnownParts(source for source in held if source.name not in going)
-    wrong = []
-    for applied, one, _, _ in plan:
-        if one is None or applied.action != "added":
+def _check(called: str, plan: Sequence[Step], stored: Sequence[Source], reach: Reach) -> None:
+    """Refuse secrets or folders of this machine that were not agreed to before, and portals that are declared twice."""
+    wrong = [
+        f"  {entry.name}: {reached}, for {entry.url}"
+        for _, entry, source, _ in plan
+        if entry is not None and reach is not Reach.ALL
+        for reached in newly_reached(entry.kind, entry.options, source.options if source else {})
+    ]
+    if wrong:
+        raise RefusedError(
+            f"{called} refers to secrets, files or folders of this machine, or changes where a secret goes. "
+            "Nothing was changed.\n" + "\n".join(wrong),
+            hint="If you know the file and agree to each of these, add --trust.",
+        )
+    removed = {source.name for _, entry, source, _ in plan if entry is None and source is not None}
+    known = KnownParts(source for source in stored if source.name not in removed)
+    for applied, entry, _, _ in plan:
+        if entry is None or applied.action != "added":
             continue
-        other = kept.find(Site(one.kind, one.url, one.options))
-        if other is not None and not one.twice:
-            wrong.append(f"  {one.name} ({one.url}) is the same portal as {other.name} ({other.url}).")
-        kept.add(Source(0, one.name, one.kind, one.url, options=one.options))
+        other = known.find(Site(entry.kind, entry.url, entry.options))
+        if other is not None and not entry.twice:
+            wrong.append(f"  {entry.name} ({entry.url}) is the same portal as {other.name} ({other.url}).")
+        known.add(Source(0, entry.name, entry.kind, entry.url, options=entry.options))
     if wrong:
         raise UsageError(
             f"{called} declares portals twice, which would be harvested twice. Nothing was changed.\n"
@@ -378,132 +450,26 @@ def _refuse_doubles(called: str, plan: Sequence[Step], held: Sequence[Source]) -
         )
 
 
-def _refuse_reached(called: str, plan: Sequence[Step]) -> None:
-    """Refuse options that reach secrets or folders of this machine which were not agreed to before."""
-    wrong = [
-        f"  {one.name}: {reached}, for {one.url}"
-        for _, one, source, _ in plan
-        if one is not None
-        for reached in newly_reached(one.kind, one.options, source.options if source else {})
-    ]
-    if wrong:
-        raise RefusedError(
-            f"{called} refers to secrets, files or folders of this machine, or changes where a secret goes. "
-            "Nothing was changed.\n" + "\n".join(wrong),
-            hint="If you know the file and agree to each of these, add --trust.",
-        )
-
-
-class _Renamed:
-    """Sources that no entry names, by their addresses."""
-
-    def __init__(self, left: Iterable[Source]) -> None:
-        self._left: dict[tuple[str, str], list[Source]] = {}
-        for source in left:
-            self._left.setdefault((source.kind, source.url), []).append(source)
-
-    def take(self, one: Declared) -> Source | None:
-        """Return the only unnamed source at an address, which was renamed."""
-        found = self._left.get((one.kind, one.url), [])
-        return found.pop() if len(found) == 1 else None
-
-
-def _compare(one: Declared, source: Source) -> AppliedSource:
-    changes: dict[str, tuple[Any, Any]] = {}
-    if one.name != source.name:
-        changes["name"] = (source.name, one.name)
-    for name in sorted({*one.options, *source.options}):
-        before, after = source.options.get(name), one.options.get(name)
-        if before != after:
-            changes[name] = (shown(before, name), shown(after, name))
-    if one.schedule != (Schedule.parse(source.schedule) if source.schedule else None):
-        changes["schedule"] = (source.schedule, _schedule_text(one.schedule))
-    state = _state(one, source)
-    if changes:
-        moved = {"state": (source.state, state)} if state != source.state else {}
-        return AppliedSource(one.name, "changed", one.kind, one.url, {**changes, **moved}, source.items)
-    if state == source.state:
-        return AppliedSource(one.name, "unchanged", one.kind, one.url, items=source.items)
-    return AppliedSource(one.name, "paused" if state == "paused" else "resumed", one.kind, one.url, items=source.items)
-
-
-def _state(one: Declared, source: Source) -> SourceState:
-    if one.enabled is None:
-        return source.state
-    return "active" if one.enabled else "paused"
-
-
 async def _write(c: Connection, plan: Sequence[Step]) -> None:
-    for applied, one, source, carrying in plan:
-        if one is None or applied.action == "unchanged":
+    for applied, entry, source, schemas in plan:
+        if entry is None or applied.action == "unchanged":
             continue
-        schedule = _schedule_text(one.schedule)
+        stored: dict[str, Any] = {"options": entry.options, "schedule": entry.schedule_text}
         before = source.schedule if source else None
         if source is None:
-            source = await sources.add(c, one.name, kind=one.kind, url=one.url, options=one.options, schedule=schedule)
+            source = await sources.add(c, entry.name, kind=entry.kind, url=entry.url, **stored)
         elif applied.changes.keys() - {"schemas", "state"}:
-            await _edit(c, one, source)
-        if carrying is not None:
-            await write_schemas(c, source.id, carrying)
-        if schedule != before:
-            await plan_source(c, source, schedule)
-        if (state := _state(one, source)) != source.state:
+            try:
+                listing = registry.check_options(source.kind, dict(source.options)).listing()
+            except UsageError:
+                # The stored options belong to another version.
+                listing = None
+            keeps = listing == registry.check_options(entry.kind, dict(entry.options)).listing()
+            await sources.edit(c, source.id, name=entry.name, **stored, keep_cursor=keeps)
+        if schemas is not None:
+            await write_schemas(c, source.id, schemas)
+        if entry.schedule_text != before:
+            await plan_source(c, source, entry.schedule_text)
+        if (state := entry.state(source)) != source.state:
             await sources.set_state(c, source.id, state)
-    await sources.remove(c, [source for _, one, source, _ in plan if one is None and source is not None])
-
-
-async def _edit(c: Connection, one: Declared, source: Source) -> None:
-    after = registry.check_options(one.kind, dict(one.options))
-    await sources.edit(
-        c,
-        source.id,
-        name=one.name,
-        options=one.options,
-        schedule=_schedule_text(one.schedule),
-        keep_cursor=_listing(source) == after.listing(),
-    )
-
-
-def _schedule_text(schedule: Schedule | None) -> str | None:
-    return str(schedule) if schedule else None
-
-
-def _listing(source: Source) -> dict[str, Any] | None:
-    """Return the options that the cursor depends on; None if the stored options belong to another version."""
-    try:
-        return registry.check_options(source.kind, dict(source.options)).listing()
-    except UsageError:
-        return None
-
-
-# A portal takes up to twenty seconds to be found out; at eight a time, three hundred slow ones take ten minutes.
-_AT_ONCE = 8
-
-
-async def look_at(declared: Sequence[Declared], held: Sequence[Source], settings: Settings) -> dict[str, Found]:
-    """Probe each address; return what is there, or why that is unknown."""
-    places = asyncio.Semaphore(_AT_ONCE)
-    by_name = {source.name: source for source in held}
-
-    async def one(entry: Declared) -> tuple[str, Found]:
-        async with places:
-            return entry.url, await _find(entry.url, by_name.get(entry.name), settings)
-
-    return dict(await together(*(one(entry) for entry in declared)))
-
-
-async def _find(address: str, kept: Source | None, settings: Settings) -> Found:
-    if kept is not None and registry.accepted(address, registry.connector(kept.kind)) == kept.url:
-        return kept.kind, kept.url
-    try:
-        formal = registry.recognise(address)
-        if formal[0] != "web":
-            return formal
-        if not settings.probe:
-            return "addresses are not asked here (ROWEN_PROBE)."
-        found = await discover(formal[1], settings.for_source(formal[1]))
-    except RowenError as problem:
-        return str(problem)
-    if found is None or found.kind == "web":
-        return 'no catalog was found there; kind = "web" crawls it as a site.'
-    return found.kind, found.url
+    await sources.remove(c, [source for _, entry, source, _ in plan if entry is None and source is not None])

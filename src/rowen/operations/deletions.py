@@ -19,22 +19,17 @@ from rowen.store.search import words
 if TYPE_CHECKING:
     from rowen.operations.parameters import After, ItemUrls, Limit, OnlySource, SourceName
 
-__all__ = ["Deletions"]
-
 
 class Deletions(ResourceGroup):
     """Pending deletions."""
-
-    def _prepare(self) -> None:
-        self._copies = self._settings.withdrawn_kept_days > 0
 
     @operation(scope=Scope.WRITE)
     async def keep(self, source: SourceName, urls: ItemUrls) -> int:
         """Keep items until their source shows them again or the deletion is accepted; all or none."""
         wanted = {key_of(url): url for url in urls}
         async with self._database.transaction() as c:
-            of = await sources.get(c, source)
-            _need(wanted, await deletions.keep_pending(c, of.id, list(wanted)), source)
+            source_id = (await sources.get(c, source)).id
+            _check_pending(wanted, await deletions.keep_pending(c, source_id, list(wanted)), source)
         return len(wanted)
 
     @operation(scope=Scope.WRITE)
@@ -42,13 +37,13 @@ class Deletions(ResourceGroup):
         """Delete items whose deletion is pending, all or none; refused while a run of the source is live."""
         wanted = {key_of(url): url for url in urls}
         async with self._database.transaction() as c:
-            of = await sources.get(c, source)
-            await runs.refuse_live(c, of)
+            stored = await sources.get(c, source)
+            await runs.refuse_live(c, stored)
             await deletions.create_missing_table(c)
-            _need(wanted, await deletions.mark_pending_deleted(c, of.id, list(wanted)), source)
-            await deletions.delete_marked(c, copies=self._copies)
+            _check_pending(wanted, await deletions.mark_pending_deleted(c, stored.id, list(wanted)), source)
+            await deletions.delete_marked(c, copies=self._settings.withdrawn_kept_days > 0)
             async for lines in deletions.read_deleted(c):
-                await changes.append(c, of, None, lines)
+                await changes.append(c, stored, None, lines)
         await words.count_words(self._database)
         return len(wanted)
 
@@ -63,13 +58,13 @@ class Deletions(ResourceGroup):
             if source is not None:
                 await sources.need(c, source)
             start = (place[0], place[1]) if place else None
-            found = await library.pending_deletions(c, source=source, limit=limit + 1, after=start)
-        return page_of(found, limit, listing, lambda one: [one.source, one.url])
+            pending = await library.pending_deletions(c, source=source, limit=limit + 1, after=start)
+        return page_of(pending, limit, listing, lambda deletion: [deletion.source, deletion.url])
 
 
-def _need(wanted: dict[Hash, str], found: Collection[Hash], source: str) -> None:
+def _check_pending(wanted: dict[Hash, str], pending: Collection[Hash], source: str) -> None:
     for key, url in wanted.items():
-        if key not in found:
+        if key not in pending:
             raise NotFoundError(
                 f"No deletion of {url!r} is held back in {source!r}. Nothing was changed.",
                 hint=Hint(action("held", source), " lists those that are."),

@@ -25,22 +25,8 @@ from rowen.errors import (
 from rowen.harvest.engine import Engine
 from rowen.model.sources import Source
 from rowen.model.url import canonical
+from rowen.net.target import redact
 from rowen.settings import Settings
-
-__all__ = [
-    "Announce",
-    "Discovery",
-    "KnownParts",
-    "Recognised",
-    "SameAs",
-    "Site",
-    "Unconfirmed",
-    "confirm",
-    "discover",
-    "kept_as",
-    "name_of",
-    "same_as",
-]
 
 _INDEX = re.compile(r"/(?:index|default)\.(?:html?|php|aspx?)$", re.IGNORECASE)
 _SCHEME = re.compile(r"https?://(?:www\.)?", re.IGNORECASE)
@@ -58,8 +44,10 @@ class Site(NamedTuple):
     def names(self) -> set[str]:
         """Return all names of the portal."""
         aliases = self.options.get("aliases")
-        told = [self.url, *self.also, *(aliases if isinstance(aliases, list | tuple) else ())]
-        return set(filter(None, (name_of(self._own(str(one))) for one in told)))
+        addresses = [self.url, *self.also, *(aliases if isinstance(aliases, list | tuple) else ())]
+        connector = registry.connector(self.kind)
+        own = (registry.accepted(str(address), connector) or str(address) for address in addresses)
+        return set(filter(None, map(name_of, own)))
 
     @property
     def listing(self) -> dict[str, Any] | None:
@@ -68,9 +56,6 @@ class Site(NamedTuple):
             return registry.check_options(self.kind, dict(self.options)).listing()
         except UsageError:
             return None
-
-    def _own(self, address: str) -> str:
-        return registry.accepted(address, registry.connector(self.kind)) or address
 
 
 class SameAs(NamedTuple):
@@ -82,42 +67,40 @@ class SameAs(NamedTuple):
     @property
     def words(self) -> Hint:
         """Describe the duplicate, and how to avoid it."""
-        told = f"{self.address} is the portal that is kept as {self.source!r}: both are harvested. "
-        return Hint(told, action("remove", self.source), " keeps the new one alone.")
+        text = f"{self.address} is the portal that is kept as {self.source!r}: both are harvested. "
+        return Hint(text, action("remove", self.source), " keeps the new one alone.")
 
 
-def same_as(site: Site, held: Iterable[Source], *, whatever_is_read: bool = True) -> Source | None:
+def same_as(site: Site, sources: Iterable[Source], *, whatever_is_read: bool = True) -> Source | None:
     """Return the source of the same portal and kind; unless `whatever_is_read`, only one that reads the same part."""
-    kept = [one for one in held if one.kind == site.kind and one.kind in registry.kinds()]
-    if not kept:
-        return None
-    names = site.names
-    for one in kept:
-        other = Site(one.kind, one.url, one.options)
-        is_same = one.url == site.url or not names.isdisjoint(other.names)
+    of_kind = [source for source in sources if source.kind == site.kind and source.kind in registry.kinds()]
+    names = site.names if of_kind else set()
+    for source in of_kind:
+        other = Site(source.kind, source.url, source.options)
+        is_same = source.url == site.url or not names.isdisjoint(other.names)
         if is_same and (whatever_is_read or site.listing == other.listing):
-            return one
+            return source
     return None
 
 
 class KnownParts:
     """The parts of portals that sources read, indexed, so that a lookup costs the same among ten thousand."""
 
-    def __init__(self, held: Iterable[Source]) -> None:
-        self._found: dict[tuple[str, str, str], tuple[int, Source]] = {}
-        for source in held:
+    def __init__(self, sources: Iterable[Source]) -> None:
+        self._by_key: dict[tuple[str, str, str], tuple[int, Source]] = {}
+        for source in sources:
             self.add(source)
 
     def add(self, source: Source) -> None:
         """Add one source."""
         if source.kind in registry.kinds():
             for key in _keys(Site(source.kind, source.url, source.options)):
-                self._found.setdefault(key, (len(self._found), source))
+                self._by_key.setdefault(key, (len(self._by_key), source))
 
     def find(self, site: Site) -> Source | None:
         """Return the first source that reads the same part of the same portal."""
-        found = [self._found[key] for key in _keys(site) if key in self._found]
-        return min(found, key=itemgetter(0))[1] if found else None
+        known = [self._by_key[key] for key in _keys(site) if key in self._by_key]
+        return min(known, key=itemgetter(0))[1] if known else None
 
 
 def _keys(site: Site) -> set[tuple[str, str, str]]:
@@ -175,8 +158,8 @@ class Discovery(NamedTuple):
     @property
     def words(self) -> Hint:
         """Describe the result, and how to choose otherwise."""
-        found = f"Found {_NAMES.get(self.kind, 'a source')} at {self.url}: kind {self.kind}. "
-        return Hint(found, action("add", self.url, kind="web"), " crawls the site instead.")
+        text = f"Found {_NAMES.get(self.kind, 'a source')} at {self.url}: kind {self.kind}. "
+        return Hint(text, action("add", self.url, kind="web"), " crawls the site instead.")
 
 
 class Unconfirmed(NamedTuple):
@@ -208,9 +191,9 @@ async def discover(url: str, settings: Settings, *, held_kinds: Container[str] =
     The portal's own name is requested only if other sources of its kind exist. Raises if the address does not answer,
     or reports an outage.
     """
+    # They load aiohttp, which a sync of a folder does not need.
     from rowen.connectors.probe import Probe
     from rowen.net.client import Client
-    from rowen.net.target import redact
 
     paced = settings.model_copy(update={"host_delay_s": min(settings.host_delay_s, MOST_DELAY_S)})
     found = None
@@ -252,6 +235,7 @@ async def confirm(engine: Engine, source: Source, *, address: str) -> Unconfirme
 
 def kept_as(url: str, sources: Iterable[Source]) -> Source | None:
     """Return the source that already has an address: as a web site, or as the kind found before."""
-    kept = [source for source in sources if source.kind in registry.kinds()]
-    kept.sort(key=lambda one: one.kind != "web")
-    return next((one for one in kept if registry.accepted(url, registry.connector(one.kind)) == one.url), None)
+    installed = [source for source in sources if source.kind in registry.kinds()]
+    installed.sort(key=lambda source: source.kind != "web")
+    same = (source for source in installed if registry.accepted(url, registry.connector(source.kind)) == source.url)
+    return next(same, None)

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from rowen.harvest.embed import Embedding, Spent
     from rowen.operations.parameters import Limit, OnlySources
 
-__all__ = ["Embeddings"]
-
 # As long as the tries of a job take: what takes longer to be repaired is a matter of the schedule, or of a person.
 PATIENCE_S = 1_800.0
 
@@ -107,6 +105,7 @@ class Embeddings(ResourceGroup):
         self, name: Annotated[str, Meta(description="A sentence model: `owner/model[@revision]`.")]
     ) -> FetchedModel:
         """Download a sentence model, `owner/model[@revision]`, from the hub of the settings into the data folder."""
+        # Every sync asks this group for remarks, and needs no hub.
         from rowen.enrich.hub import fetch_model, hub_address
         from rowen.net.client import Client
 
@@ -211,13 +210,12 @@ class Embeddings(ResourceGroup):
                         )
                     except EmbeddingError as problem:
                         return spent, problem
-                if done.done and (await self._switch(done.model) or sources):
-                    break
+                if done.done:
+                    async with self._database.transaction() as c:
+                        is_switched = await pending_texts.activate(c, done.model)
+                    if is_switched or sources:
+                        break
         return spent, None
-
-    async def _switch(self, model: Model) -> bool:
-        async with self._database.transaction() as c:
-            return await pending_texts.activate(c, model)
 
     @operation(scope=Scope.READ)
     async def list(self) -> list[ModelStatus]:
@@ -237,6 +235,6 @@ async def _status(c: Connection, model: Model) -> ModelStatus:
         await embeddings.refused(c, model.id),
         (await embeddings.index_state(c, model.id)).valid,
         model.trouble,
-        VectorCoverage(sum(one.passages for one in by_source), sum(one.waiting for one in by_source)).share,
+        VectorCoverage(sum(part.passages for part in by_source), sum(part.waiting for part in by_source)).share,
         await pending_texts.count_listed(c, model.id),
     )

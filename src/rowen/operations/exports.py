@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import re
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,15 +18,30 @@ from rowen.model.access import Scope
 from rowen.model.datasets import check_record_kinds
 from rowen.model.hashes import canonical_json
 from rowen.model.items import Export
+from rowen.model.schemas import SchemaRef
 from rowen.model.sources import one_or_more
 from rowen.model.wording import moment
 from rowen.operations.operation import ResourceGroup, operation
-from rowen.publish.changelog import CHANGED, compare
-from rowen.publish.folder import COVERAGE, FORMAT, FORMAT_VERSION, MANIFEST, file_facts, write_json
+from rowen.publish.changelog import CHANGED, Change, ChangeFiles, compare
+from rowen.publish.folder import (
+    COVERAGE,
+    FORMAT,
+    FORMAT_VERSION,
+    MANIFEST,
+    Earlier,
+    checked,
+    file_facts,
+    new_folder,
+    write_json,
+)
+from rowen.publish.formats import FORMATS, SnapshotWriter, writer
+from rowen.publish.lines import STREAMED, FactFiles, WithdrawnLines, text_stream
 from rowen.publish.report import REPORT, Coverage, Distributions, ReportedSource, report
-from rowen.publish.row import COLUMNS
+from rowen.publish.row import COLUMNS, Identity, StoredRow, row_of
 from rowen.store import changes as store_changes
 from rowen.store import sources as source_store
+from rowen.store.extractions import current_in_batches
+from rowen.store.items.exports import Exported, Snapshot, snapshot
 from rowen.version import __version__
 
 if TYPE_CHECKING:
@@ -42,14 +57,8 @@ if TYPE_CHECKING:
         SchemaName,
         SinceNumber,
     )
-    from rowen.publish.changelog import Change, ChangeFiles
-    from rowen.publish.folder import Earlier
-    from rowen.publish.formats import Format, SnapshotWriter
-    from rowen.publish.lines import Streamed, WithdrawnLines
-    from rowen.publish.row import Identity
-    from rowen.store.items.exports import Exported, Snapshot
-
-__all__ = ["Exports", "SnapshotWork", "WrittenSource", "finish"]
+    from rowen.publish.formats import Format
+    from rowen.publish.lines import Streamed
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -59,11 +68,44 @@ _FACTS_AT_ONCE = 1_000
 _RESERVED = frozenset({"identity", "manifest", "coverage", "changes", "items", "withdrawn"})
 
 
+@dataclass(slots=True)
+class WrittenSource:
+    """The facts about a source after its rows were written."""
+
+    source: Exported
+    file: str
+    coverage: Coverage = field(default_factory=Coverage)
+
+
+@dataclass(slots=True)
+class SnapshotWork:
+    """An export in progress."""
+
+    form: Format
+    folder: Path
+    writer: SnapshotWriter
+    now: datetime
+    chosen: frozenset[str] = frozenset()
+    earlier: Earlier | None = None
+    since: int | None = None
+    limit: int | None = None
+    record_kinds: Sequence[str] = ()
+    withdrawn: WithdrawnLines | None = None
+    changes: ChangeFiles | None = None
+    last_change: int = 0
+    written: list[WrittenSource] = field(default_factory=list)
+    spread: Distributions = field(default_factory=Distributions)
+
+    def close(self) -> None:
+        """Close the files beside the items."""
+        if self.withdrawn is not None:
+            self.withdrawn.close()
+        if self.changes is not None:
+            self.changes.close()
+
+
 class Exports(ResourceGroup):
     """Exports."""
-
-    def _prepare(self) -> None:
-        self._withdrawn_days = self._settings.withdrawn_kept_days
 
     @operation(scope=Scope.WRITE)
     async def export(
@@ -89,17 +131,17 @@ class Exports(ResourceGroup):
         `joint` adds one Parquet file of all sources. `excel` makes CSV safe for spreadsheets. `withdrawn` adds a file
         with the last copies of deleted items. `record_kinds` limits the export to these kinds of records.
         """
-        from rowen.operations.exports import SnapshotWork, finish
-        from rowen.publish.changelog import ChangeFiles
-        from rowen.publish.folder import checked, new_folder
-        from rowen.publish.formats import writer
-        from rowen.publish.lines import WithdrawnLines
-
         _check(form, excel=excel, joint=joint)
         check_record_kinds(record_kinds := one_or_more(record_kinds))
-        _check_comparison(previous=previous, since=since, is_part=limit is not None or bool(record_kinds))
+        if previous is not None and since is not None:
+            raise UsageError("--previous cannot be combined with --since.", hint="Leave out one of the two.")
+        if (limit is not None or record_kinds) and (previous is not None or since is not None):
+            raise UsageError(
+                "A part of the items cannot be compared with an earlier export.",
+                hint="Leave --limit and --record-kind out, or --previous and --since.",
+            )
         if record_kinds and withdrawn:
-            raise UsageError("What is gone is not told by what it described.", hint="Leave out one of the two.")
+            raise UsageError("--withdrawn cannot be combined with --record-kind.", hint="Leave out one of the two.")
         sources = one_or_more(sources)
         await self._need(sources)
         earlier = await asyncio.to_thread(checked, previous) if previous is not None else None
@@ -129,11 +171,6 @@ class Exports(ResourceGroup):
         excel: Excel = False,
     ) -> Export:
         """Write the current facts into a new folder, one file per schema: JSON lines, CSV or Parquet."""
-        from rowen.model.schemas import SchemaRef
-        from rowen.publish.folder import new_folder
-        from rowen.publish.lines import FactFiles
-        from rowen.store.extractions import current_in_batches
-
         sources = one_or_more(sources)
         await self._need(sources)
         name = None if schema is None else SchemaRef.parse(schema).name
@@ -142,8 +179,8 @@ class Exports(ResourceGroup):
             async with self._database.transaction() as c:
                 last = await store_changes.last_number(c)
                 batches = current_in_batches(c, name=name, sources=list(sources), size=_FACTS_AT_ONCE)
-                async with aclosing(batches) as found:
-                    async for batch in found:
+                async with aclosing(batches):
+                    async for batch in batches:
                         await _in_thread(files.write, batch)
             await _in_thread(files.close)
             size_bytes = sum(path.stat().st_size for path in folder.iterdir())
@@ -160,10 +197,6 @@ class Exports(ResourceGroup):
         excel: Excel = False,
     ) -> AsyncGenerator[bytes]:
         """Yield items as text while they are read; needs no space on a disk."""
-        from rowen.publish.lines import STREAMED, text_stream
-        from rowen.publish.row import StoredRow, row_of
-        from rowen.store.items.exports import snapshot
-
         if form not in STREAMED:
             raise UsageError(f"{form} cannot be sent while it is read.", hint=f"These can: {', '.join(STREAMED)}.")
         _check(form, excel=excel, joint=False)
@@ -185,9 +218,6 @@ class Exports(ResourceGroup):
                 await source_store.get(c, name)
 
     async def _fill(self, work: SnapshotWork) -> None:
-        from rowen.operations.exports import WrittenSource
-        from rowen.store.items.exports import snapshot
-
         async with snapshot(self._database) as index:
             work.last_change = await index.last_change()
             await _write_changes(work, index)
@@ -205,13 +235,13 @@ class Exports(ResourceGroup):
                     async for rows in ahead:
                         await _in_thread(_write, work, written, rows)
                 left = None if left is None else left - written.coverage.items
-                await _write_withdrawn(work, index.withdrawn(source.id, days=self._withdrawn_days), source)
+                await _write_withdrawn(
+                    work, index.withdrawn(source.id, days=self._settings.withdrawn_kept_days), source
+                )
         await _in_thread(work.writer.close)
 
 
 def _check(form: str, *, excel: bool, joint: bool) -> None:
-    from rowen.publish.formats import FORMATS
-
     if form not in FORMATS:
         raise UsageError(f"There is no format {form!r}.", hint=f"The formats are: {', '.join(FORMATS)}.")
     if excel and form != "csv":
@@ -220,16 +250,6 @@ def _check(form: str, *, excel: bool, joint: bool) -> None:
         raise UsageError(
             f"{form} has no joint file beside those of each source.",
             hint="--joint goes with parquet; sqlite is one file anyway, and --to - writes all sources in a row.",
-        )
-
-
-def _check_comparison(*, previous: Path | None, since: int | None, is_part: bool) -> None:
-    if previous is not None and since is not None:
-        raise UsageError("What changed is told since one moment.", hint="Give --previous or --since, not both.")
-    if is_part and (previous is not None or since is not None):
-        raise UsageError(
-            "A part of the items cannot be compared with an earlier export.",
-            hint="Leave --limit and --record-kind out, or --previous and --since.",
         )
 
 
@@ -284,8 +304,6 @@ def _change(
     is_there: bool,
     says_other: bool,
 ) -> tuple[Change, Identity]:
-    from rowen.publish.row import Identity
-
     identity = Identity(source, key.hex(), url, content_hash.hex(), record_hash.hex(), title)
     if not is_there:
         return "deleted", identity
@@ -295,8 +313,6 @@ def _change(
 
 
 async def _write_withdrawn(work: SnapshotWork, copies: AsyncGenerator[list[tuple[Any, ...]]], source: Exported) -> None:
-    from rowen.publish.row import StoredRow, row_of
-
     if work.withdrawn is None:
         return
     async with aclosing(copies) as batches:
@@ -306,16 +322,14 @@ async def _write_withdrawn(work: SnapshotWork, copies: AsyncGenerator[list[tuple
 
 
 def _write(work: SnapshotWork, written: WrittenSource, rows: list[tuple[Any, ...]]) -> None:
-    from rowen.publish.row import Identity, StoredRow, row_of
-
     name, kind, writer = written.source.name, written.source.kind, work.writer
     stored = [StoredRow(*row) for row in rows]
-    made = [row_of(one, name, kind) for one in stored]
+    made = [row_of(row, name, kind) for row in stored]
     writer.write(made)
     writer.identify(
         [
-            Identity(name, one.key.hex(), one.url, row["content_hash"], row["record_hash"], one.title)
-            for one, row in zip(stored, made, strict=True)
+            Identity(name, row.key.hex(), row.url, values["content_hash"], values["record_hash"], row.title)
+            for row, values in zip(stored, made, strict=True)
         ]
     )
     written.coverage.add(made)
@@ -356,109 +370,57 @@ def _file_name(source: str, taken: set[str]) -> str:
     return name
 
 
-@dataclass(slots=True)
-class WrittenSource:
-    """The facts about a source after its rows were written."""
-
-    source: Exported
-    file: str
-    coverage: Coverage = field(default_factory=Coverage)
-
-
-@dataclass(slots=True)
-class SnapshotWork:
-    """An export in progress."""
-
-    form: Format
-    folder: Path
-    writer: SnapshotWriter
-    now: datetime
-    chosen: frozenset[str] = frozenset()
-    earlier: Earlier | None = None
-    since: int | None = None
-    limit: int | None = None
-    record_kinds: Sequence[str] = ()
-    withdrawn: WithdrawnLines | None = None
-    changes: ChangeFiles | None = None
-    last_change: int = 0
-    written: list[WrittenSource] = field(default_factory=list)
-    spread: Distributions = field(default_factory=Distributions)
-
-    def close(self) -> None:
-        """Close the files beside the items."""
-        if self.withdrawn is not None:
-            self.withdrawn.close()
-        if self.changes is not None:
-            self.changes.close()
-
-
 def finish(work: SnapshotWork, to: Path) -> Export:
     """Write manifest, coverage, report and changelog."""
-    _finish_changes(work)
+    earlier, changes = work.earlier, work.changes
+    if changes is not None:
+        if earlier is not None:
+            everywhere = earlier.sources | {written.source.name for written in work.written}
+            identity = work.folder / work.writer.identity_file
+            changes.write(compare(earlier.identity, identity, sources=work.chosen or everywhere))
+            created_at = moment(datetime.fromisoformat(earlier.created_at))
+            start = f"change {earlier.last_change:,}, {created_at},"
+        else:
+            start = f"change {work.since:,}"
+        changes.write_page(f"From {start} to change {work.last_change:,}, {moment(work.now)}.")
     work.close()
     whole = Coverage()
-    for one in work.written:
-        whole.merge(one.coverage)
-    write_json(work.folder / COVERAGE, _coverage(work, whole))
-    listed = [_reported(one) for one in work.written]
-    page = report(listed, whole, work.spread, now=work.now, last_change=work.last_change)
+    for written in work.written:
+        whole.merge(written.coverage)
+    write_json(
+        work.folder / COVERAGE,
+        {
+            "created_at": work.now.isoformat(),
+            "total": {**whole.to_json(), "distributions": work.spread.to_json()},
+            "sources": [
+                {
+                    "source": written.source.name,
+                    "kind": written.source.kind,
+                    **written.coverage.to_json(),
+                    "last_complete_at": _iso(written.source.last_complete_at),
+                    "deletions_held": written.source.deletions_held,
+                    "quarantined": written.source.quarantined,
+                    "truncated": written.source.truncated,
+                }
+                for written in work.written
+            ],
+        },
+    )
+    reported = [
+        ReportedSource(
+            written.source.name,
+            written.source.kind,
+            written.coverage.items,
+            written.source.last_complete_at,
+            _is_complete(written.source),
+        )
+        for written in work.written
+    ]
+    page = report(reported, whole, work.spread, now=work.now, last_change=work.last_change)
     (work.folder / REPORT).write_text(page, "utf-8", "replace")
     files = [file_facts(path) for path in sorted(work.folder.iterdir()) if not path.name.startswith(".")]
-    write_json(work.folder / MANIFEST, _manifest(work, whole, files))
-    return Export(
-        to=to,
-        form=work.form,
-        items=whole.items,
-        copies=whole.copies,
-        sources=len(work.written),
-        bytes=sum(file["bytes"] for file in files),
-        last_change=work.last_change,
-        changes=None if work.changes is None else _counts(sum(work.changes.counts.values(), Counter[str]())),
-        withdrawn=None if work.withdrawn is None else work.withdrawn.items,
-    )
-
-
-def _finish_changes(work: SnapshotWork) -> None:
-    if work.changes is None:
-        return
-    if work.earlier is not None:
-        everywhere = work.earlier.sources | {one.source.name for one in work.written}
-        identity = work.folder / work.writer.identity_file
-        work.changes.write(compare(work.earlier.identity, identity, sources=work.chosen or everywhere))
-    work.changes.write_page(f"From {_before(work)} to change {work.last_change:,}, {moment(work.now)}.")
-
-
-def _before(work: SnapshotWork) -> str:
-    if work.earlier is None:
-        return f"change {work.since:,}"
-    return f"change {work.earlier.last_change:,}, {moment(datetime.fromisoformat(work.earlier.created_at))},"
-
-
-def _reported(one: WrittenSource) -> ReportedSource:
-    source = one.source
-    return ReportedSource(source.name, source.kind, one.coverage.items, source.last_complete_at, _is_complete(source))
-
-
-def _coverage(work: SnapshotWork, whole: Coverage) -> dict[str, Any]:
-    return {
-        "created_at": work.now.isoformat(),
-        "total": {**whole.to_json(), "distributions": work.spread.to_json()},
-        "sources": [
-            {
-                "source": one.source.name,
-                "kind": one.source.kind,
-                **one.coverage.to_json(),
-                "last_complete_at": _iso(one.source.last_complete_at),
-                "deletions_held": one.source.deletions_held,
-                "quarantined": one.source.quarantined,
-                "truncated": one.source.truncated,
-            }
-            for one in work.written
-        ],
-    }
-
-
-def _manifest(work: SnapshotWork, whole: Coverage, files: list[dict[str, Any]]) -> dict[str, Any]:
+    # In declarations secrets are references, never values.
+    declared = [[s.name, s.kind, s.url, s.options, s.schedule] for s in (written.source for written in work.written)]
     manifest = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -471,37 +433,41 @@ def _manifest(work: SnapshotWork, whole: Coverage, files: list[dict[str, Any]]) 
         "copies": whole.copies,
         "limit": work.limit,
         "identity": work.writer.identity_file,
-        "declared_sha256": _declared(one.source for one in work.written),
-        "sources": [_provenance(one) for one in work.written],
+        "declared_sha256": hashlib.sha256(canonical_json(declared)).hexdigest(),
+        "sources": [_provenance(written) for written in work.written],
         "files": files,
     }
-    if work.changes is None:
-        return manifest
-    earlier = work.earlier
-    return manifest | {
-        "previous": {
-            "created_at": earlier.created_at if earlier else None,
-            "last_change": earlier.last_change if earlier else work.since,
-        },
-        "changes": {source: _counts(counts) for source, counts in sorted(work.changes.counts.items())},
-    }
+    if changes is not None:
+        manifest |= {
+            "previous": {
+                "created_at": earlier.created_at if earlier else None,
+                "last_change": earlier.last_change if earlier else work.since,
+            },
+            "changes": {source: _counts(counts) for source, counts in sorted(changes.counts.items())},
+        }
+    write_json(work.folder / MANIFEST, manifest)
+    return Export(
+        to=to,
+        form=work.form,
+        items=whole.items,
+        copies=whole.copies,
+        sources=len(work.written),
+        bytes=sum(file["bytes"] for file in files),
+        last_change=work.last_change,
+        changes=None if changes is None else _counts(sum(changes.counts.values(), Counter[str]())),
+        withdrawn=None if work.withdrawn is None else work.withdrawn.items,
+    )
 
 
-def _declared(sources: Iterable[Exported]) -> str:
-    """Return the checksum of the declared sources, in which secrets are references, never values."""
-    declared = [[source.name, source.kind, source.url, source.options, source.schedule] for source in sources]
-    return hashlib.sha256(canonical_json(declared)).hexdigest()
-
-
-def _provenance(one: WrittenSource) -> dict[str, Any]:
-    source = one.source
+def _provenance(written: WrittenSource) -> dict[str, Any]:
+    source = written.source
     return {
         "name": source.name,
         "kind": source.kind,
         "url": source.url,
         "state": source.state,
-        "file": one.file,
-        "items": one.coverage.items,
+        "file": written.file,
+        "items": written.coverage.items,
         "last_run": None
         if source.run_id is None
         else {

@@ -63,8 +63,6 @@ if TYPE_CHECKING:
         UrlPatterns,
     )
 
-__all__ = ["Extractions"]
-
 
 class Extractions(ResourceGroup):
     """Extraction of facts."""
@@ -93,10 +91,10 @@ class Extractions(ResourceGroup):
         place = refuse_local(reach, address)
         reading = _reading(await self._schema(schema), how)
         purse = Purse(usd=budget_usd, tokens=budget_tokens)
-        found = await self._extractor.page(place, reading, access=_access(how), purse=purse)
+        extracted = await self._extractor.page(place, reading, access=_access(how), purse=purse)
         if isinstance(schema, str | Mapping):
-            return found
-        return replace(found, data=schema.model_validate(found.data))
+            return extracted
+        return replace(extracted, data=schema.model_validate(extracted.data))
 
     @operation(scope=Scope.WRITE)
     async def read_page(self, url: ItemUrl, *, reach: CallerReach = Reach.ALL) -> Document:
@@ -164,14 +162,22 @@ class Extractions(ResourceGroup):
         """
         order = ExtractionOrder(everything, dry_run, force, budget_usd, budget_tokens, model, limit)
         source = await self._source(name)
-        given = await self._not_carried(source, schema) if schema is not None else None
-        if given is not None and not dry_run:
-            await self.attach(source.name, given.schema.ref)
-            given = None
+        detached = None
+        if schema is not None:
+            ref = SchemaRef.parse(schema)
+            async with self._database.connection() as c:
+                resolved = await resolve(c, schema)
+                carried = {known.schema.name: known.schema for known in await schemas.attached(c, source.id)}
+            attached = carried.get(ref.name)
+            if attached is None or not ref.means(attached.number):
+                detached = AttachedSchema(source.id, resolved, 0, 0, "warn", False, {}, ())
+        if detached is not None and not dry_run:
+            await self.attach(source.name, detached.schema.ref)
+            detached = None
         wanted = None if schema is None else SchemaRef.parse(schema).name
         async with self._engine.work() as work:
             return await self._extractor.source(
-                source, name=wanted, order=order, work=work, observe=observe, only=given
+                source, name=wanted, order=order, work=work, observe=observe, only=detached
             )
 
     async def after_run(self, source: Source, run: Run, work: Work) -> Run:
@@ -182,7 +188,16 @@ class Extractions(ResourceGroup):
             reports = await self._extractor.source(source, work=work)
         except BusyError:
             return run
-        return await self._in_stats(run, reports)
+        stats = replace(run.stats)
+        for report in reports:
+            stats.add({"extracted": report.created + report.changed, "extractions_same": report.same})
+            stats.add({"extractions_failed": report.failed, "extractions_pending": report.pending})
+            stats.add({"extraction_calls": report.calls, "extraction_tokens": report.tokens})
+            stats.add({"extraction_calls_avoided": report.avoided})
+            stats.extraction_usd = round(stats.extraction_usd + (report.usd or 0.0), 6)
+        async with self._database.connection() as c:
+            await runs.amend(c, run.id, stats)
+        return replace(run, stats=stats)
 
     @operation(scope=Scope.WRITE)
     async def attach(
@@ -202,31 +217,30 @@ class Extractions(ResourceGroup):
         (`price<100`) is announced in the change log when it becomes true. `only_urls` are patterns of the items to
         extract (`*/lamps/*`). Parameters that are None keep their values.
         """
-        told = None if conditions is None else list(map(str, Condition.parse_all(conditions)))
-        only = None if only_urls is None else url_patterns(only_urls)
-        held = await self._source(source)
+        texts = None if conditions is None else list(map(str, Condition.parse_all(conditions)))
+        patterns = None if only_urls is None else url_patterns(only_urls)
+        source_id = (await self._source(source)).id
         async with self._database.transaction() as c:
-            found = await resolve(c, schema)
-            check_fields(found, [*(rules or {}), *(Condition.parse(text).path[0] for text in told or ())])
-            checked = None if rules is None else checked_rules(rules)
-            number = await schemas.number_of(c, await schemas.add(c, found))
+            resolved = await resolve(c, schema)
+            check_fields(resolved, [*(rules or {}), *(Condition.parse(text).path[0] for text in texts or ())])
             await schemas.attach(
-                *(c, held.id, found, number),
+                *(c, source_id, resolved, await schemas.number_of(c, await schemas.add(c, resolved))),
                 grounding=grounding,
                 learns=learn,
-                rules=checked,
-                conditions=told,
-                only_urls=only,
+                rules=None if rules is None else checked_rules(rules),
+                conditions=texts,
+                only_urls=patterns,
             )
-            return next(one for one in await store.overview(c, held.id) if one.schema.startswith(f"{found.name}@"))
+            attached = await store.overview(c, source_id)
+            return next(known for known in attached if known.schema.startswith(f"{resolved.name}@"))
 
     @operation(scope=Scope.WRITE)
     async def detach(self, source: SourceName, schema: SchemaName) -> None:
         """Detach a schema from a source; extracted facts stay."""
-        held = await self._source(source)
+        source_id = (await self._source(source)).id
         name = SchemaRef.parse(schema).name
         async with self._database.connection() as c:
-            if not await schemas.detach(c, held.id, name):
+            if not await schemas.detach(c, source_id, name):
                 raise NotFoundError(f"Source {source!r} carries no schema {name!r}.")
 
     @operation(scope=Scope.READ)
@@ -241,38 +255,26 @@ class Extractions(ResourceGroup):
         """List all versions of an item's facts under a schema, oldest first, with their differences."""
         name = SchemaRef.parse(schema).name
         async with self._database.connection() as c:
-            found = await store.history(c, key_of(url), name, source=source)
-        if not found:
+            versions = await store.history(c, key_of(url), name, source=source)
+        if not versions:
             raise NotFoundError(
                 f"Nothing was extracted from {url!r} as {name!r}.",
                 hint=Hint(
                     action("extract", url, schema=schema), " does so once; a source that carries it keeps a history."
                 ),
             )
-        return found
+        return versions
 
     @operation(scope=Scope.READ)
     async def histories(self, urls: ItemUrls, schema: SchemaName) -> dict[str, list[Extraction]]:
         """Return all versions of the facts of several items under a schema, by URL."""
         name = SchemaRef.parse(schema).name
         async with self._database.connection() as c:
-            found = await store.histories(c, [key_of(url) for url in urls], name)
-        told: dict[str, list[Extraction]] = {url: [] for url in urls}
-        for one in found:
-            told.setdefault(one.url, []).append(one)
-        return told
-
-    async def _in_stats(self, run: Run, reports: Sequence[ExtractionReport]) -> Run:
-        stats = replace(run.stats)
-        for report in reports:
-            stats.add({"extracted": report.created + report.changed, "extractions_same": report.same})
-            stats.add({"extractions_failed": report.failed, "extractions_pending": report.pending})
-            stats.add({"extraction_calls": report.calls, "extraction_tokens": report.tokens})
-            stats.add({"extraction_calls_avoided": report.avoided})
-            stats.extraction_usd = round(stats.extraction_usd + (report.usd or 0.0), 6)
-        async with self._database.connection() as c:
-            await runs.amend(c, run.id, stats)
-        return replace(run, stats=stats)
+            versions = await store.histories(c, [key_of(url) for url in urls], name)
+        by_url: dict[str, list[Extraction]] = {url: [] for url in urls}
+        for version in versions:
+            by_url.setdefault(version.url, []).append(version)
+        return by_url
 
     async def _schema(self, schema: str | Mapping[str, Any] | type[BaseModel]) -> Schema:
         if not isinstance(schema, str):
@@ -283,16 +285,6 @@ class Extractions(ResourceGroup):
     async def _source(self, name: str) -> Source:
         async with self._database.connection() as c:
             return await source_store.get(c, name)
-
-    async def _not_carried(self, source: Source, schema: str) -> AttachedSchema | None:
-        """Return a schema that is not attached to a source, as if it were."""
-        ref = SchemaRef.parse(schema)
-        async with self._database.connection() as c:
-            found = await resolve(c, schema)
-            held = {one.schema.name: one.schema for one in await schemas.attached(c, source.id)}.get(ref.name)
-        if held is not None and ref.means(held.number):
-            return None
-        return AttachedSchema(source.id, found, 0, 0, "warn", False, {}, ())
 
     @operation(scope=Scope.READ)
     async def list(
@@ -310,17 +302,21 @@ class Extractions(ResourceGroup):
         listing = ["extractions", name, sorted(sources), list(where)]
         place = decoded(after, listing, as_text, as_text, as_text)
         start = (place[0], place[1], place[2]) if place else None
-        found: list[Extraction] = []
+        extractions: list[Extraction] = []
         async with self._database.connection() as c:
-            for one in sources:
-                await source_store.get(c, one)
-            while len(found) <= limit:
+            for source in sources:
+                await source_store.get(c, source)
+            while len(extractions) <= limit:
                 batch = await store.current(c, name=name, sources=list(sources), after=start, limit=limit + 1)
-                found += [one for one in batch if all(condition.holds(one.data) for condition in conditions)]
+                extractions += [
+                    extraction
+                    for extraction in batch
+                    if all(condition.holds(extraction.data) for condition in conditions)
+                ]
                 if len(batch) <= limit:
                     break
                 start = _place(batch[-1])
-        return page_of(found, limit, listing, lambda one: list(_place(one)))
+        return page_of(extractions, limit, listing, lambda extraction: list(_place(extraction)))
 
 
 def _reading(schema: Schema, how: PageOptions) -> PageReading:
@@ -343,5 +339,5 @@ def _access(how: PageOptions) -> PageAccess:
     return PageAccess(how.get("render", False), how.get("proxy"), how.get("fetch_limit_s"))
 
 
-def _place(one: Extraction) -> tuple[str, str, str]:
-    return one.schema.partition("@")[0], one.source, one.url
+def _place(extraction: Extraction) -> tuple[str, str, str]:
+    return extraction.schema.partition("@")[0], extraction.source, extraction.url

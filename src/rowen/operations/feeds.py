@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rowen.errors import NotFoundError, UsageError
 from rowen.model.access import Scope
-from rowen.model.changes import FeedForm, Publication
+from rowen.model.changes import DiffForm, FeedForm, FieldDiff, ItemDiff, Publication
 from rowen.model.datasets import CatalogPage, CatalogPlace
 from rowen.model.search import check_words
 from rowen.operations.facts import redacted
 from rowen.operations.operation import ResourceGroup, operation
+from rowen.publish import event_stream, feeds
+from rowen.publish.catalog import DATA_JSON_FOOT, catalog_page, data_json_datasets, data_json_head
+from rowen.publish.feeds import FeedHead, PublicAddresses
 from rowen.store import changes
 from rowen.store import sources as source_store
 from rowen.store.database import Connection
@@ -26,9 +29,6 @@ if TYPE_CHECKING:
     from msgspec import Meta
 
     from rowen.operations.parameters import Limit, OnlyChangeKinds, OnlySource, SearchWords
-    from rowen.publish.feeds import PublicAddresses
-
-__all__ = ["KEEP_ALIVE", "Feeds", "or_silence", "until"]
 
 # What is made for looking at it here needs an address too.
 _LOCAL = "http://127.0.0.1:8400"
@@ -46,7 +46,6 @@ class Feeds(ResourceGroup):
     def _prepare(self) -> None:
         self._listener = self._engine.listener
         self._base = self._settings.public_url or _LOCAL
-        self._hidden = self._settings.redacted_keys
 
     @operation(scope=Scope.READ)
     async def feed(
@@ -68,16 +67,14 @@ class Feeds(ResourceGroup):
 
         With kinds, only these; with a field, only changes of that field of facts.
         """
-        from rowen.publish.feeds import FeedHead, PublicAddresses, feed
-
         check_words(query)
         async with self._database.connection() as c:
             await _need(c, source)
-            found = await changes.newest_published(
+            lines = await changes.newest_published(
                 c, before=before, limit=limit + 1, source=source, query=query, kinds=kinds, field=field
             )
         head = FeedHead(PublicAddresses(self._base, source), query, before, tuple(kinds), field)
-        return await asyncio.to_thread(feed, form, head, found[:limit], more=len(found) > limit)
+        return await asyncio.to_thread(feeds.feed, form, head, lines[:limit], more=len(lines) > limit)
 
     @operation(scope=Scope.READ)
     async def event_stream(
@@ -87,34 +84,31 @@ class Feeds(ResourceGroup):
         source: OnlySource | None = None,
     ) -> Publication:
         """Return a page of the change log as a Linked Data Event Stream: the root, `blocks/3` or `pages/17`."""
-        from rowen.publish import event_stream
-        from rowen.publish.feeds import PublicAddresses
-
         addresses = PublicAddresses(self._base, source)
-        level, number = _node(node)
-        if level == "pages":
-            return await self._stream_page(addresses, number, source)
+        level, _, digits = node.partition("/")
+        # A page number has no more digits than a line's.
+        is_page = level in {"blocks", "pages"} and digits.isascii() and digits.isdigit() and len(digits) <= 15
+        if node and not is_page:
+            raise UsageError(f"{node!r} is no page of the event stream.", hint="Such as blocks/0 or pages/17.")
+        number = int(digits) if node else 0
         size, lines = event_stream.PAGE_LINES, event_stream.BLOCK_LINES
-        within = {"size": size, "after": number * lines, "until": (number + 1) * lines} if level else {"size": lines}
         async with self._database.connection() as c:
             await _need(c, source)
             last = await changes.last_number(c)
-            _need_any(node, number * lines < last or number == 0)
-            spans = await changes.spans(c, source=source, **within)
-        if not level:
+            if number and number * (size if level == "pages" else lines) >= last:
+                raise NotFoundError(f"The event stream has no page {node!r} yet.")
+            if level == "pages":
+                published = await changes.published_page(c, number, size=size, source=source)
+            else:
+                within = {"after": number * lines, "until": (number + 1) * lines} if node else {}
+                spans = await changes.spans(c, source=source, size=size if node else lines, **within)
+        if level == "pages":
+            keys = self._settings.redacted_keys
+            public = [replace(change, record=redacted(change.record, keys)) for change in published]
+            return await asyncio.to_thread(event_stream.members, addresses, number, public, last)
+        if not node:
             return event_stream.root(addresses, spans, last)
         return await asyncio.to_thread(event_stream.block, addresses, number, spans, last)
-
-    async def _stream_page(self, addresses: PublicAddresses, number: int, source: str | None) -> Publication:
-        from rowen.publish import event_stream
-
-        async with self._database.connection() as c:
-            await _need(c, source)
-            last = await changes.last_number(c)
-            _need_any(f"pages/{number}", number * event_stream.PAGE_LINES < last or number == 0)
-            found = await changes.published_page(c, number, size=event_stream.PAGE_LINES, source=source)
-        public = [replace(one, record=redacted(one.record, self._hidden)) for one in found]
-        return await asyncio.to_thread(event_stream.members, addresses, number, public, last)
 
     @operation(scope=Scope.READ)
     async def events(
@@ -126,9 +120,7 @@ class Feeds(ResourceGroup):
         source: OnlySource | None = None,
     ) -> AsyncGenerator[bytes]:
         """Yield new changes as server-sent events, after the last one that a client received; never ends."""
-        from rowen.publish.feeds import event, last_seen
-
-        since = last_seen(last_event_id)
+        since = feeds.last_seen(last_event_id)
         async with self._database.connection() as c:
             await _need(c, source)
             after = await changes.last_number(c) if since is None else since
@@ -136,7 +128,7 @@ class Feeds(ResourceGroup):
         following = self._listener.follow(after, source=source)
         async with aclosing(or_silence(following, _KEEP_ALIVE_S)) as batches:
             async for batch in batches:
-                yield b"".join(map(event, batch)) if batch else KEEP_ALIVE
+                yield b"".join(map(feeds.event, batch)) if batch else KEEP_ALIVE
 
     @operation(scope=Scope.READ)
     async def catalog(
@@ -146,74 +138,58 @@ class Feeds(ResourceGroup):
         after: Annotated[str, Meta(max_length=200, description="The page after this place.")] | None = None,
     ) -> Publication:
         """Return a page of all datasets, or those of a source, as a DCAT catalog."""
-        from rowen.publish.catalog import catalog_page
-        from rowen.publish.feeds import PublicAddresses
-
-        place = _place(after)
-        held = await self._datasets(source)
-        page = await self._page(held, place, merged=source is None)
+        try:
+            place = CatalogPlace.parse(after) if after else None
+        except ValueError:
+            raise UsageError(f"{after!r} is no place in the catalog.", hint="Follow the links of its pages.") from None
+        counts = await self._count_datasets(source)
+        page = await self._page(counts, place, merged=source is None)
         addresses = PublicAddresses(self._base, source)
-        return await asyncio.to_thread(catalog_page, addresses, page, after=after, total=sum(held.values()))
+        return await asyncio.to_thread(catalog_page, addresses, page, after=after, total=sum(counts.values()))
 
     @operation(scope=Scope.READ)
     async def data_json(self, *, source: OnlySource | None = None) -> AsyncGenerator[bytes]:
         """Yield all datasets as data.json, in pieces."""
-        from rowen.publish.catalog import DATA_JSON_FOOT, data_json_datasets, data_json_head
-        from rowen.publish.feeds import PublicAddresses
-
-        held = await self._datasets(source)
+        counts = await self._count_datasets(source)
         yield data_json_head(PublicAddresses(self._base, source).catalog("data.json"))
         place: CatalogPlace | None = None
         first = True
         while True:
-            page = await self._page(held, place, merged=source is None)
+            page = await self._page(counts, place, merged=source is None)
             yield data_json_datasets(page.datasets, first=first)
             first, place = first and not page.datasets, page.next
             if place is None:
                 break
         yield DATA_JSON_FOOT
 
-    async def _datasets(self, source: str | None) -> Mapping[int, int]:
-        """Return how many datasets each source has."""
-        held = await self._client.sources.counts.datasets()
+    async def _count_datasets(self, source: str | None) -> Mapping[int, int]:
+        """Return the number of datasets by source."""
+        counts = await self._client.sources.counts.datasets()
         if source is None:
-            return held
+            return counts
         async with self._database.connection() as c:
             await _need(c, source)
             number = (await source_store.ids(c, [source]))[source]
-        return {number: held[number]} if number in held else {}
+        return {number: counts[number]} if number in counts else {}
 
-    async def _page(self, held: Mapping[int, int], place: CatalogPlace | None, *, merged: bool) -> CatalogPage:
+    async def _page(self, counts: Mapping[int, int], place: CatalogPlace | None, *, merged: bool) -> CatalogPage:
         async with self._database.connection() as c:
-            return await duplicates.page_of_datasets(c, held, after=place, limit=CATALOG_DATASETS, merged=merged)
+            return await duplicates.page_of_datasets(c, counts, after=place, limit=CATALOG_DATASETS, merged=merged)
+
+    @staticmethod
+    def diff_as_html(diff: ItemDiff) -> str:
+        """Return the difference of two revisions of an item as HTML."""
+        return feeds.as_html(diff)
+
+    @staticmethod
+    def fields_as_text(diff: FieldDiff, form: DiffForm) -> str:
+        """Return changed fields as text, one line per field, or as HTML."""
+        return feeds.fields_as_html(diff) if form == "html" else feeds.fields_as_text(diff)
 
 
 async def _need(c: Connection, source: str | None) -> None:
     if source is not None:
         await source_store.need(c, source)
-
-
-def _node(node: str) -> tuple[str, int]:
-    level, _, number = node.partition("/")
-    if not node:
-        return "", 0
-    # A page number has no more digits than a line's.
-    if level in {"blocks", "pages"} and number.isascii() and number.isdigit() and len(number) <= 15:
-        return level, int(number)
-    raise UsageError(f"{node!r} is no page of the event stream.", hint="Such as blocks/0 or pages/17.")
-
-
-def _place(after: str | None) -> CatalogPlace | None:
-    """Return the place that a page begins after."""
-    try:
-        return CatalogPlace.parse(after) if after else None
-    except ValueError:
-        raise UsageError(f"{after!r} is no place in the catalog.", hint="Follow the links of its pages.") from None
-
-
-def _need_any(node: str, is_there: bool) -> None:
-    if not is_there:
-        raise NotFoundError(f"The event stream has no page {node!r} yet.")
 
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -23,19 +23,11 @@ from rowen.model.sources import one_or_more
 from rowen.model.url import Address, key, path_url
 from rowen.operations.operation import ResourceGroup, operation
 from rowen.operations.paging import Page, as_key, as_moment, as_number, as_score, as_text, decoded, encoded, page_of
-from rowen.operations.search import (
-    TELLING_WORDS,
-    QuestionVector,
-    QuestionVectors,
-    Start,
-    answer,
-    filters_of,
-    plain_filters,
-)
+from rowen.operations.search import QuestionVector, QuestionVectors, Start, answer, filters_of, plain_filters
 from rowen.store import library, status
 from rowen.store import sources as source_store
 from rowen.store.database import Connection
-from rowen.store.items import duplicates as twin_store
+from rowen.store.items import duplicates
 from rowen.store.search import embeddings
 from rowen.store.search import search as store_search
 from rowen.store.search import words as store_words
@@ -62,8 +54,8 @@ if TYPE_CHECKING:
         SourceName,
     )
 
-__all__ = ["Items", "diff_of", "key_of"]
-
+# The dozen rarest words tell an item from others; more of them found the same items, slower.
+TELLING_WORDS = 12
 # Sorting so many items takes some milliseconds; sorting a million would take a second.
 MOST_SORTED = 5_000
 
@@ -73,7 +65,6 @@ class Items(ResourceGroup):
 
     def _prepare(self) -> None:
         self._questions = QuestionVectors(self._engine)
-        self._withdrawn_days = self._settings.withdrawn_kept_days
 
     @operation(scope=Scope.READ)
     async def get(self, url: ItemUrl, *, source: OnlySource | None = None) -> Entry:
@@ -82,21 +73,21 @@ class Items(ResourceGroup):
         The landing page of a dataset, a path within a source, and the name of a source with one item work as well.
         """
         async with self._database.connection() as c:
-            held = await library.entries(c, key_of(url))
-            if not held and "#" in url:
-                # The link of a search result leads to a passage; of a file its name is what stands before.
-                held = await library.entries(c, key_of(url.rpartition("#")[0]))
-            found = [entry for entry in held if source in (None, entry.source)]
-            if not found:
-                copies = await library.withdrawn_entries(c, key_of(url), days=self._withdrawn_days)
-                found = [entry for entry in copies if source in (None, entry.source)]
-            if not found:
-                found = [entry for entry in await _meant(c, url) if source in (None, entry.source)]
-        if not found:
+            entries = await library.entries(c, key_of(url))
+            if not entries and "#" in url:
+                # The link of a search result leads to a passage; the name of a file stands before it.
+                entries = await library.entries(c, key_of(url.rpartition("#")[0]))
+            entries = [entry for entry in entries if source in (None, entry.source)]
+            if not entries:
+                copies = await library.withdrawn_entries(c, key_of(url), days=self._settings.withdrawn_kept_days)
+                entries = [entry for entry in copies if source in (None, entry.source)]
+            if not entries:
+                entries = [entry for entry in await _named(c, url) if source in (None, entry.source)]
+        if not entries:
             raise NotFoundError(
                 f"Nothing is held of {url!r}.", hint=Hint(action("search"), " finds items by their words.")
             )
-        return found[0]
+        return entries[0]
 
     @operation(scope=Scope.READ)
     async def last_checked(self, urls: ItemUrls) -> dict[tuple[str, str], datetime]:
@@ -109,7 +100,7 @@ class Items(ResourceGroup):
         """Return the same dataset in other sources, and the original; None if no other source has it."""
         entry = await self.get(url, source=source)
         async with self._database.connection() as c:
-            return (await twin_store.groups(c, [entry.id])).get(entry.id)
+            return (await duplicates.groups(c, [entry.id])).get(entry.id)
 
     @operation(scope=Scope.READ)
     async def detail(self, url: ItemUrl, *, source: OnlySource | None = None) -> ItemDetail:
@@ -139,9 +130,7 @@ class Items(ResourceGroup):
     ) -> str:
         """Return the difference of two texts of an item, by default the last two, as a unified diff or HTML."""
         if form == "html":
-            from rowen.publish.feeds import as_html
-
-            return as_html(await self.compare(url, source=source, older=older, newer=newer))
+            return self._client.feeds.diff_as_html(await self.compare(url, source=source, older=older, newer=newer))
         before, after = _two(url, await self.history(url, source=source), older, newer)
         lines = difflib.unified_diff(
             before.text.splitlines(),
@@ -164,7 +153,16 @@ class Items(ResourceGroup):
         """Compare two texts of an item by line and word, with title and tags."""
         entry = await self.get(url, source=source)
         before, after = _two(url, await self.history(url, source=source), older, newer)
-        return diff_of(entry, before, after)
+        return ItemDiff(
+            entry.url,
+            entry.source,
+            before.number,
+            after.number,
+            (before.title, after.title),
+            tuple(sorted(set(after.tags) - set(before.tags))),
+            tuple(sorted(set(before.tags) - set(after.tags))),
+            hunks_of(before.text, after.text),
+        )
 
     @operation(scope=Scope.READ)
     async def search(
@@ -193,11 +191,11 @@ class Items(ResourceGroup):
         start = Start.of(decoded(after, listing, as_score, as_number, rest=as_text))
         began = time.perf_counter()
         question = await self._questions.vector_of(plain(words)) if meaning else QuestionVector(None)
-        asked_s = time.perf_counter() - began
+        question_s = time.perf_counter() - began
         async with self._database.connection() as c:
             filters = await filters_of(c, sources, version, narrowing)
             result, rest = await answer(c, query, question, filters=filters, limit=limit, start=start)
-        explanation = {**result.explanation, "question_ms": round(asked_s * 1000, 1)}
+        explanation = {**result.explanation, "question_ms": round(question_s * 1000, 1)}
         result = replace(result, next=encoded(listing, rest) if rest else None, explanation=explanation)
         return result if budget is None else replace(result, hits=within(result.hits, budget))
 
@@ -231,7 +229,9 @@ class Items(ResourceGroup):
     ) -> FieldDiff:
         """Return the fields that the last change of an item's record, or of its facts under a schema, changed."""
         if schema is not None:
-            return await self._facts(url, schema, source)
+            versions = await self._client.extraction.history(url, schema, source=source)
+            last, earlier = versions[-1], versions[-2].at if len(versions) > 1 else None
+            return FieldDiff(last.url, last.source, last.schema, earlier, last.at, last.diff)
         entry = await self.get(url, source=source)
         async with self._database.connection() as c:
             before = await library.superseded_record(c, entry.id) if entry.withdrawn_at is None else None
@@ -253,15 +253,8 @@ class Items(ResourceGroup):
         form: Annotated[DiffForm, Meta(description="Format of the difference.")] = "unified",
     ) -> str:
         """Return the same as text, one line per field, or as HTML."""
-        from rowen.publish.feeds import fields_as_html, fields_as_text
-
-        found = await self.compare_fields(url, source=source, schema=schema)
-        return fields_as_html(found) if form == "html" else fields_as_text(found)
-
-    async def _facts(self, url: str, schema: str, source: str | None) -> FieldDiff:
-        versions = await self._client.extraction.history(url, schema, source=source)
-        last, earlier = versions[-1], versions[-2].at if len(versions) > 1 else None
-        return FieldDiff(last.url, last.source, last.schema, earlier, last.at, last.diff)
+        diff = await self.compare_fields(url, source=source, schema=schema)
+        return self._client.feeds.fields_as_text(diff, form)
 
     @operation(scope=Scope.READ)
     async def browse(
@@ -274,10 +267,10 @@ class Items(ResourceGroup):
             by_url = sum(counts.get(source_id, 0) for source_id in filters.source_ids or ()) <= MOST_SORTED
             listing = ["items" if by_url else "items by key", source, plain_filters(narrowing)]
             place = decoded(after, listing, as_text if by_url else as_key)
-            found = await store_search.browse(
+            lines = await store_search.browse(
                 c, filters, by_url=by_url, after=place[0] if place else None, limit=limit + 1
             )
-        return page_of(found, limit, listing, lambda one: [one.place])
+        return page_of(lines, limit, listing, lambda line: [line.place])
 
     @operation(scope=Scope.READ)
     async def count(self, source_id: Annotated[int, Meta(ge=1, description="Number of the source.")]) -> int:
@@ -295,48 +288,32 @@ class Items(ResourceGroup):
         async with self._database.connection() as c:
             if source is not None:
                 await source_store.need(c, source)
-            found = await library.quarantine_cases(c, source=source, limit=limit + 1, after=start)
-        return page_of(found, limit, listing, lambda item: [item.last_at.isoformat(), item.url, item.source])
+            cases = await library.quarantine_cases(c, source=source, limit=limit + 1, after=start)
+        return page_of(cases, limit, listing, lambda case: [case.last_at.isoformat(), case.url, case.source])
 
 
-async def _meant(c: Connection, given: str) -> list[Entry]:
-    """Return the item that is meant by a landing page, the name of a source, or a path within a source."""
-    if Address.of(given).is_web:
-        mark = page_mark(given)
+async def _named(c: Connection, name: str) -> list[Entry]:
+    """Return the item of a landing page, of a source with one item, or at a path within a source."""
+    if Address.of(name).is_web:
+        mark = page_mark(name)
         return await library.at_page(c, mark) if mark is not None else []
-    if alone := await library.first_of_source(c, given):
-        if len(alone) > 1:
+    if entries := await library.first_of_source(c, name):
+        if len(entries) > 1:
             raise UsageError(
-                f"{given!r} is a source with more than one item.",
-                hint=Hint(action("search", source=given), " finds one of them by its words."),
+                f"{name!r} is a source with more than one item.",
+                hint=Hint(action("search", source=name), " finds one of them by its words."),
             )
-        return alone
-    found = await library.entries(c, *_within(given, await library.source_urls(c)))
-    if len({entry.url for entry in found}) > 1:
-        raise UsageError(f"{given!r} may be {' or '.join(entry.url for entry in found[:3])}: say which.")
-    return found
-
-
-def _within(path: str, sources: Mapping[str, str]) -> Iterator[Hash]:
-    """Return the keys of a path in each source: below its URL, with or without its name in front."""
-    for name, url in sources.items():
-        for inner in {path, path.removeprefix(f"{name}/")}:
+        return entries
+    keys: list[Hash] = []
+    for source, url in (await library.source_urls(c)).items():
+        # The path may begin with the name of the source.
+        for path in {name, name.removeprefix(f"{source}/")}:
             with suppress(ValueError):
-                yield key(f"{url.rstrip('/')}/{quote(inner)}")
-
-
-def diff_of(entry: Entry, before: Revision, after: Revision) -> ItemDiff:
-    """Return the difference of two revisions of an item."""
-    return ItemDiff(
-        entry.url,
-        entry.source,
-        before.number,
-        after.number,
-        (before.title, after.title),
-        tuple(sorted(set(after.tags) - set(before.tags))),
-        tuple(sorted(set(before.tags) - set(after.tags))),
-        hunks_of(before.text, after.text),
-    )
+                keys.append(key(f"{url.rstrip('/')}/{quote(path)}"))
+    entries = await library.entries(c, *keys)
+    if len({entry.url for entry in entries}) > 1:
+        raise UsageError(f"{name!r} may be {' or '.join(entry.url for entry in entries[:3])}: say which.")
+    return entries
 
 
 def _two(url: str, history: Sequence[Revision], older: int | None, newer: int | None) -> tuple[Revision, Revision]:

@@ -11,10 +11,11 @@ from rowen.errors import OverloadedError, TooManyRequestsError
 from rowen.model.access import Scope
 from rowen.operations.operation import ResourceGroup, operation
 
-__all__ = ["Buckets", "CallerLimits"]
-
 # A small export is done by then.
 _RETRY_S = 5.0
+# Some hundred kB of memory; a forgotten client begins with a full bucket, as a new one does.
+_MOST_CLIENTS = 10_000
+_MINUTE_S = 60.0
 
 
 class CallerLimits(ResourceGroup):
@@ -55,13 +56,6 @@ class CallerLimits(ResourceGroup):
             self._begun[caller] -= 1
             if not self._begun[caller]:
                 del self._begun[caller]
-
-
-# Some hundred kB of memory; whoever is forgotten begins with a full bucket, as a new client does.
-_MOST_CLIENTS = 10_000
-
-
-_MINUTE_S = 60.0
 
 
 class Buckets:

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from rowen.harvest.engine import Engine
     from rowen.operations import Rowen
 
-__all__ = ["Operation", "ResourceGroup", "operation"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

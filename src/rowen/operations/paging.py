@@ -17,8 +17,6 @@ from rowen.errors import UsageError
 from rowen.model.hashes import canonical_json
 from rowen.model.text import letters
 
-__all__ = ["Page", "as_key", "as_moment", "as_number", "as_score", "as_text", "decoded", "encoded", "page_of"]
-
 T = TypeVar("T")
 
 

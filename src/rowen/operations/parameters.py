@@ -19,61 +19,8 @@ from msgspec import Meta
 from rowen.model.access import Reach
 from rowen.model.changes import ChangeKind
 from rowen.model.datasets import RECORD_KINDS
-from rowen.model.dates import moment_of, since_of
+from rowen.model.dates import moment_of, period_of, since_of
 from rowen.model.wording import LONGEST_NAME
-
-__all__ = [
-    "After",
-    "BudgetTokens",
-    "BudgetUsd",
-    "CallerReach",
-    "CharacterBudget",
-    "Conditions",
-    "DryRun",
-    "Endpoint",
-    "Everything",
-    "Excel",
-    "ExtractionOptions",
-    "Folder",
-    "Force",
-    "Graph",
-    "GroundingMode",
-    "ItemLimit",
-    "ItemUrl",
-    "ItemUrls",
-    "JobId",
-    "Kinds",
-    "Limit",
-    "ModelName",
-    "Moment",
-    "NewName",
-    "NewSourceName",
-    "OnlyChangeKinds",
-    "OnlyRecordKinds",
-    "OnlySource",
-    "OnlySources",
-    "PackageVersion",
-    "PageOptions",
-    "PageSize",
-    "PreviewSize",
-    "Prune",
-    "RevisionNumber",
-    "Rules",
-    "RunId",
-    "SchemaName",
-    "SearchFilters",
-    "SearchSize",
-    "SearchWords",
-    "SecretReference",
-    "SinceChange",
-    "SinceNumber",
-    "SourceAddress",
-    "SourceKind",
-    "SourceName",
-    "SourceOptions",
-    "UrlPatterns",
-    "When",
-]
 
 _LONGEST_ADDRESS = 4000
 _LONGEST_QUERY = 1000
@@ -196,15 +143,15 @@ class SearchFilters(TypedDict, total=False):
     record_kinds: OnlyRecordKinds
     publisher: Annotated[str | None, Meta(description="Only datasets whose publisher's name contains this.")]
     since: Annotated[
-        datetime | None,
+        datetime | timedelta | None,
         Meta(
             description="Only items modified since a date, or in the last `2h`, `1d`, `4w`.",
-            extra={"wire": str | None, "convert": moment_of},
+            extra={"wire": str | None, "convert": period_of},
         ),
     ]
     until: Annotated[
-        datetime | None,
-        Meta(description="Only items not modified after a date.", extra={"wire": str | None, "convert": moment_of}),
+        datetime | timedelta | None,
+        Meta(description="Only items not modified after a date.", extra={"wire": str | None, "convert": period_of}),
     ]
     path: Annotated[str | None, Meta(description="Only items below this URL, or below this path on any host.")]
     where: Conditions

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
+from rowen.connectors.github.options import RepositoryAddress
 from rowen.errors import Hint, NotFoundError, RefusedError, action
 from rowen.formats.feeds import entry_links
 from rowen.jobs.push import (
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
 
     from rowen.operations.parameters import SourceName
 
-__all__ = ["Push"]
-
 log = logging.getLogger(__name__)
 
 MOST_BYTES = 5_000_000
@@ -77,18 +76,23 @@ class Push(ResourceGroup):
         self, *targets: Annotated[str, Meta(description="URLs, or names of sources.", extra={"flag": "target"})]
     ) -> list[Poked]:
         """Sync sources before all that is due: by name, or by URLs that belong to them."""
-        held = {source.name: source for source in await self._client.sources.list(counted=False)}
-        urls = [_url_of(target) for target in targets if target not in held]
-        wanted = [Concern(held[target]) for target in dict.fromkeys(targets) if target in held]
+        by_name = {source.name: source for source in await self._client.sources.list(counted=False)}
+        wanted = [Concern(by_name[target]) for target in dict.fromkeys(targets) if target in by_name]
+        # A file may be named by its path.
+        urls = [
+            path_url(target) if target.startswith((".", "/", "~")) else Address.of(target).text
+            for target in targets
+            if target not in by_name
+        ]
         if urls:
-            others = [source for source in held.values() if source.name not in targets]
+            others = [source for source in by_name.values() if source.name not in targets]
             wanted += await concerned(self._engine, others, urls)
         if not wanted:
             raise NotFoundError(
                 f"{', '.join(map(repr, targets))} belongs to no source.", hint=Hint(action("sources"), " lists them.")
             )
-        if all(one.source.state == "paused" for one in wanted):
-            names = ", ".join(one.source.name for one in wanted)
+        if all(concern.source.state == "paused" for concern in wanted):
+            names = ", ".join(concern.source.name for concern in wanted)
             raise RefusedError(f"Paused: {names}.", hint=Hint(action("resume", "NAME"), " takes a source in again."))
         async with self._database.transaction() as c:
             return await self._poke_all(c, wanted)
@@ -120,40 +124,51 @@ class Push(ResourceGroup):
         """Subscribe to changes of a source at a hub; `topic` is a page or feed that names the hub."""
         source = await self._client.sources.get(name, counted=False)
         push_key(self._engine.settings)
-        found = await discover(self._engine, source, topic or source.url)
-        return await subscribe(self._engine, source, found, now=self._now())
+        hub = await discover(self._engine, source, topic or source.url)
+        return await subscribe(self._engine, source, hub, now=self._now())
 
     @operation(scope=Scope.WRITE)
     async def unsubscribe(self, name: SourceName) -> None:
         """Cancel the subscription of a source."""
         source = await self._client.sources.get(name, counted=False)
         async with self._database.connection() as c:
-            held = await push.subscription(c, source.id)
-        if held is None:
+            subscription = await push.subscription(c, source.id)
+        if subscription is None:
             raise NotFoundError(f"Source {name!r} is subscribed to no hub.")
-        await unsubscribe(self._engine, source, held)
+        await unsubscribe(self._engine, source, subscription)
 
     @operation(scope=None)
     async def receive_github(self, headers: Mapping[str, str], body: bytes) -> PushVerdict:
         """Verify a webhook of GitHub, and sync the sources that it concerns."""
-        told = _lowered(headers)
+        sent = _lowered(headers)
         if len(body) > MOST_BYTES:
             return _TOO_LARGE
-        if not self._takes_pushes:
+        # Without a push key no pushes are accepted; callers learn no details.
+        if self._settings.push_key is None:
             return _UNKNOWN
+        signature = sent.get("x-hub-signature-256", "")
         secret = self._github_secret(push_key(self._engine.settings))
-        if not is_hub_signed(_only_sha256(told.get("x-hub-signature-256")), body, secret):
+        if not is_hub_signed(signature if signature.startswith("sha256=") else None, body, secret):
             return _REFUSED
-        event, delivery = told.get("x-github-event", ""), told.get("x-github-delivery", "")
+        event, delivery = sent.get("x-github-event", ""), sent.get("x-github-delivery", "")
         if event == "ping":
             return PushVerdict(200, "pong")
-        payload = _json_of(_unwrapped(told, body))
+        # By default GitHub sends the JSON in a form.
+        if sent.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+            try:
+                body = parse_qs(body.decode(), max_num_fields=10).get("payload", [""])[0].encode()
+            except ValueError:
+                body = b""
+        payload = _json_of(body)
         if not isinstance(payload, dict) or not delivery:
             return _UNREADABLE
         sources = list(sources_of(event, payload, await self._client.sources.list(counted=False)))
         if not sources:
             return PushVerdict(202, "nothing of ours")
-        return await self._take(f"github:{_name_of(payload)}", delivery, [Concern(source) for source in sources])
+        repository = payload.get("repository")
+        name = repository.get("full_name") if isinstance(repository, dict) else None
+        sender = letters(str(name))[:_LONGEST_ID]
+        return await self._take(f"github:{sender}", delivery, [Concern(source) for source in sources])
 
     @operation(scope=None)
     async def receive_call(self, name: SourceName, headers: Mapping[str, str], body: bytes) -> PushVerdict:
@@ -161,19 +176,24 @@ class Push(ResourceGroup):
 
         Only a caller with a valid signature learns whether the source exists.
         """
-        told = _lowered(headers)
+        sent = _lowered(headers)
         if len(body) > MOST_BYTES:
             return _TOO_LARGE
-        if not self._takes_pushes:
+        if self._settings.push_key is None:
             return _UNKNOWN
         key = push_key(self._engine.settings)
-        source = await self._found(name)
+        try:
+            source = await self._client.sources.get(name, counted=False)
+        except NotFoundError:
+            source = None
         secret = self._call_secret(key, source) if source else webhook_secret(derived(key, "nobody"))
-        delivery, timestamp = told.get("webhook-id", ""), told.get("webhook-timestamp", "")
+        delivery, timestamp = sent.get("webhook-id", ""), sent.get("webhook-timestamp", "")
         signed = is_webhook_signed(
-            told.get("webhook-signature"), secret, delivery=delivery, timestamp=timestamp, body=body
+            sent.get("webhook-signature"), secret, delivery=delivery, timestamp=timestamp, body=body
         )
-        if not (signed and source and delivery and self._is_recent(timestamp)):
+        is_time = timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= len("9999999999")
+        is_recent = is_time and abs(self._now().timestamp() - int(timestamp)) <= TOLERANCE_S
+        if not (signed and source and delivery and is_recent):
             return _REFUSED
         urls = _urls_of(_json_of(body))
         if urls is None:
@@ -185,11 +205,11 @@ class Push(ResourceGroup):
     async def verify_websub(self, token: str, query: Mapping[str, str]) -> PushVerdict:
         """Answer a hub's verification of a subscription, or its denial."""
         async with self._database.transaction() as c:
-            found = await push.by_callback(c, callback_hash(token))
-            if found is None or query.get("hub.topic") != found[1].topic:
+            called = await push.by_callback(c, callback_hash(token))
+            if called is None or query.get("hub.topic") != called[1].topic:
                 return _UNKNOWN
-            source_id, held = found
-            match query.get("hub.mode"), held.state:
+            source_id, subscription = called
+            match query.get("hub.mode"), subscription.state:
                 case "denied", _:
                     why = letters(query.get("hub.reason") or "")
                     await push.note_error(c, source_id, f"The hub denied it. {why}".strip(), state="denied")
@@ -212,24 +232,18 @@ class Push(ResourceGroup):
         if len(body) > MOST_BYTES:
             return _TOO_LARGE
         async with self._database.transaction() as c:
-            found = await push.by_callback(c, callback_hash(token))
-        if found is None or found[1].state in ("ending", "denied"):
+            called = await push.by_callback(c, callback_hash(token))
+        if called is None or called[1].state in ("ending", "denied"):
             return _OVER
-        source = await self._client.sources.get(found[1].source, counted=False)
-        secret = secret_of(push_key(self._engine.settings), source, found[1].topic)
-        told = _lowered(headers)
-        if not is_hub_signed(told.get("x-hub-signature"), body, secret):
+        source = await self._client.sources.get(called[1].source, counted=False)
+        secret = secret_of(push_key(self._engine.settings), source, called[1].topic)
+        if not is_hub_signed(_lowered(headers).get("x-hub-signature"), body, secret):
             log.warning("ignored what came for %s without a signature that fits", source.name)
             return PushVerdict(202)
         urls = await self._engine.workers.call(entry_links, body)
         wanted = await concerned(self._engine, [source], urls[:MOST_URLS])
         # A hub numbers nothing: that one comes too often is all that can be told.
         return await self._take(f"websub:{source.id}", secrets.token_hex(16), wanted or [Concern(source)])
-
-    @property
-    def _takes_pushes(self) -> bool:
-        """Refuse pushes if no push key is set; callers learn no details."""
-        return self._engine.settings.push_key is not None
 
     async def _take(self, sender: str, delivery: str, wanted: Sequence[Concern]) -> PushVerdict:
         """Accept a delivery once, and limit those of one sender; its jobs are written in the same transaction."""
@@ -245,18 +259,7 @@ class Push(ResourceGroup):
             return PushVerdict(202, "taken", tuple(await self._poke_all(c, wanted)))
 
     async def _poke_all(self, c: Connection, wanted: Sequence[Concern]) -> list[Poked]:
-        return [await poke(c, self._engine, one) for one in wanted if one.source.state == "active"]
-
-    async def _found(self, name: str) -> Source | None:
-        try:
-            return await self._client.sources.get(name, counted=False)
-        except NotFoundError:
-            return None
-
-    def _is_recent(self, timestamp: str) -> bool:
-        if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= len("9999999999")):
-            return False
-        return abs(self._now().timestamp() - int(timestamp)) <= TOLERANCE_S
+        return [await poke(c, self._engine, concern) for concern in wanted if concern.source.state == "active"]
 
     def _url(self, path: str) -> str | None:
         base = self._engine.settings.public_url
@@ -271,29 +274,8 @@ class Push(ResourceGroup):
         return derived(key, "github").hex()
 
 
-def _url_of(target: str) -> str:
-    """Return the URL that is meant; a file may be named by its path."""
-    if target.startswith((".", "/", "~")):
-        return path_url(target)
-    return Address.of(target).text
-
-
 def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
-
-
-def _only_sha256(header: str | None) -> str | None:
-    return header if header and header.startswith("sha256=") else None
-
-
-def _unwrapped(headers: Mapping[str, str], body: bytes) -> bytes:
-    """Return the JSON of a webhook, which GitHub sends as a form by default."""
-    if not headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
-        return body
-    try:
-        return parse_qs(body.decode(), max_num_fields=10).get("payload", [""])[0].encode()
-    except ValueError:
-        return b""
 
 
 def _json_of(body: bytes) -> Any:
@@ -312,16 +294,10 @@ def _urls_of(value: Any) -> list[str] | None:
     return urls
 
 
-def _name_of(payload: Mapping[str, Any]) -> str:
-    repository = payload.get("repository")
-    name = repository.get("full_name") if isinstance(repository, dict) else None
-    return letters(str(name))[:_LONGEST_ID]
-
-
 _BRANCH, _TAG = "refs/heads/", "refs/tags/"
 
 
-# Which option of a source takes in what an event is about.
+# The option of a source that includes the subject of an event.
 _PARTS: Mapping[str, str] = {
     "issues": "issues",
     "release": "releases",
@@ -339,31 +315,21 @@ def sources_of(event: str, payload: Any, sources: Iterable[Source]) -> Iterator[
         place for name in ("html_url", "clone_url", "ssh_url", "git_url") if (place := _place(repository.get(name)))
     }
     for source in sources:
-        read = {"github": _github_reads, "git": _git_reads}.get(source.kind)
-        if read is not None and read(source, event, payload, repository, places):
+        if source.kind == "git":
+            refs = [str(source.options.get("ref") or "")]
+            concerns = event == "push" and _place(source.url) in places
+        elif source.kind == "github" and (address := RepositoryAddress.parse(source.url)) is not None:
+            # The tail may begin with a ref that has slashes: any of those that it may be will do.
+            refs = [ref for ref, _ in address.places()] if address.tail else [""]
+            concerns = _place(address.repository) in places
+        else:
+            continue
+        if concerns and event != "push":
+            concerns = bool(source.options.get(_PARTS.get(event, "")))
+        elif concerns:
+            concerns = any(_is_of(ref, payload, repository) for ref in refs)
+        if concerns:
             yield source
-
-
-def _github_reads(
-    source: Source, event: str, payload: dict[str, Any], repository: dict[str, Any], places: set[str]
-) -> bool:
-    from rowen.connectors.github.options import RepositoryAddress
-
-    address = RepositoryAddress.parse(source.url)
-    if address is None or _place(address.repository) not in places:
-        return False
-    if event != "push":
-        return bool(source.options.get(_PARTS.get(event, "")))
-    # The tail may begin with a ref that has slashes: any of those that it may be will do.
-    refs = [ref for ref, _ in address.places()] if address.tail else [""]
-    return any(_is_of(ref, payload, repository) for ref in refs)
-
-
-def _git_reads(
-    source: Source, event: str, payload: dict[str, Any], repository: dict[str, Any], places: set[str]
-) -> bool:
-    ref = str(source.options.get("ref") or "")
-    return event == "push" and _place(source.url) in places and _is_of(ref, payload, repository)
 
 
 def _is_of(ref: str, payload: dict[str, Any], repository: dict[str, Any]) -> bool:

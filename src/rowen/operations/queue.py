@@ -6,7 +6,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import TYPE_CHECKING, Unpack
 
 from rowen.errors import BusyError, Hint, NotFoundError, UsageError, action
-from rowen.jobs.queue import Queue
+from rowen.jobs.queue import Queue, put_extraction
+from rowen.jobs.worker import Worker
 from rowen.model.access import Scope
 from rowen.model.queue import Job, JobEnd, JobState, LiveWorker, QueueDepth
 from rowen.model.schemas import SchemaRef
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from msgspec import Meta
 
-    from rowen.jobs.worker import Worker
     from rowen.operations.parameters import (
         After,
         Everything,
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
         SchemaName,
         SourceName,
     )
-
-__all__ = ["JobQueue"]
 
 
 class JobQueue(ResourceGroup):
@@ -89,20 +87,18 @@ class JobQueue(ResourceGroup):
         **order: Unpack[ExtractionOptions],
     ) -> Job:
         """Queue the extraction of what changed in a source, or of everything: one schema, or all attached ones."""
-        from rowen.jobs.queue import put_extraction
-
         wanted = None if schema is None else SchemaRef.parse(schema).name
         async with self._database.transaction() as c:
             source = await source_store.get(c, name)
-            held = [one.schema.name for one in await schema_store.attached(c, source.id)]
-            if not held:
+            carried = [attached.schema.name for attached in await schema_store.attached(c, source.id)]
+            if not carried:
                 raise UsageError(f"Source {name!r} carries no schema, so there is nothing to extract.")
-            if wanted is not None and wanted not in held:
-                raise NotFoundError(f"Source {name!r} carries no schema {wanted!r}, but {', '.join(held)}.")
+            if wanted is not None and wanted not in carried:
+                raise NotFoundError(f"Source {name!r} carries no schema {wanted!r}, but {', '.join(carried)}.")
             # Noted here, and not by the job: one that is interrupted does not begin from the start.
-            for one in held if everything else ():
-                if wanted in (None, one):
-                    await schema_store.extract_again(c, source.id, one)
+            for schema_name in carried if everything else ():
+                if wanted in (None, schema_name):
+                    await schema_store.extract_again(c, source.id, schema_name)
             job_id = await put_extraction(c, self._database, source.id, schema=wanted, order=dict(order))
             if job_id is None:
                 raise BusyError(
@@ -143,8 +139,6 @@ class JobQueue(ResourceGroup):
 
         Returns whether this process should restart because it uses too much memory.
         """
-        from rowen.jobs.worker import Worker
-
         self._worker = Worker(self._engine, places=places, ended=told)
         try:
             await self._worker.run(until_idle=until_idle)
@@ -172,5 +166,5 @@ class JobQueue(ResourceGroup):
         async with self._database.connection() as c:
             if source is not None:
                 await source_store.need(c, source)
-            found = await jobs.every(c, state=state, source=source, limit=limit + 1, after=place[0] if place else None)
-        return page_of(found, limit, listing, lambda job: [job.id])
+            rows = await jobs.every(c, state=state, source=source, limit=limit + 1, after=place[0] if place else None)
+        return page_of(rows, limit, listing, lambda job: [job.id])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from rowen.connectors.registry import refuse_unfit
 from rowen.errors import Hint, NotFoundError, RefusedError, action
 from rowen.harvest import agreements
+from rowen.jobs.rdf import StatementPush, endpoint_as_source
 from rowen.model.access import Scope
 from rowen.model.changes import Publication
 from rowen.model.rdf import DELTA, StatementChange, StatementFile, StatementReport, StatementSummary, StatementTarget
@@ -21,6 +22,7 @@ from rowen.model.sources import Source
 from rowen.net.credentials import exposed_in
 from rowen.net.target import parse, redact
 from rowen.operations.operation import ResourceGroup, operation
+from rowen.publish.rdf import checked_graph, delta_file, last_delta, quad_lines, whole_file
 from rowen.store import changes, rdf, schedules, sources
 from rowen.store.database import Connection
 
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
 
     from rowen.model.dates import moment_of
     from rowen.operations.parameters import Endpoint, Graph, Limit, OnlySource, SinceNumber, SourceName
-
-__all__ = ["Rdf"]
 
 
 class Rdf(ResourceGroup):
@@ -46,9 +46,9 @@ class Rdf(ResourceGroup):
         stated = unread = 0
         async with (
             self._database.connection() as c,
-            aclosing(rdf.current(c, (await sources.get(c, name)).id)) as found,
+            aclosing(rdf.current(c, (await sources.get(c, name)).id)) as batches,
         ):
-            async for batch in found:
+            async for batch in batches:
                 for page in batch:
                     types[str(page.told.get("type"))] += 1
                     stated += len(page.lines)
@@ -61,16 +61,14 @@ class Rdf(ResourceGroup):
     @operation(scope=Scope.READ)
     async def dump(self, name: SourceName, to: Path, *, graph: Graph | None = None) -> StatementReport:
         """Write all current RDF statements as N-Quads; deltas after `last_change` continue from there."""
-        from rowen.publish.rdf import checked_graph, quad_lines, whole_file
-
         graph = checked_graph(graph)
         pages = written = 0
         async with self._database.connection() as c:
             source = await sources.get(c, name)
             last = await changes.last_number(c)
             with whole_file(to) as file:
-                async with aclosing(rdf.current(c, source.id)) as found:
-                    async for batch in found:
+                async with aclosing(rdf.current(c, source.id)) as batches:
+                    async for batch in batches:
                         for page in batch:
                             lines = page.lines
                             pages += bool(lines)
@@ -83,8 +81,6 @@ class Rdf(ResourceGroup):
         self, name: SourceName, to: Path, *, since: SinceNumber | None = None, graph: Graph | None = None
     ) -> StatementReport:
         """Write the changes of RDF statements into a folder, one file per transaction, after the files that exist."""
-        from rowen.publish.rdf import checked_graph, delta_file, last_delta, whole_file
-
         graph = checked_graph(graph)
         last = since if since is not None else last_delta(to)
         files = added = removed = 0
@@ -100,8 +96,8 @@ class Rdf(ResourceGroup):
     async def _next_file(self, name: str, after: int) -> list[StatementChange]:
         """Return the file after a number, or the rest of one."""
         async with self._database.connection() as c:
-            found = await rdf.changed(c, name, after=after, limit=rdf.MOST_IN_A_FILE)
-        return [change for change in found if change.file == found[0].file]
+            changed = await rdf.changed(c, name, after=after, limit=rdf.MOST_IN_A_FILE)
+        return [change for change in changed if change.file == changed[0].file]
 
     @operation(scope=Scope.READ)
     async def list_files(
@@ -128,18 +124,16 @@ class Rdf(ResourceGroup):
         graph: Graph | None = None,
     ) -> Publication:
         """Return one delta file in the form of the mu-semtech stack; it never changes."""
-        from rowen.publish.rdf import checked_graph, delta_file
-
         graph = checked_graph(graph)
         async with self._database.connection() as c:
             await sources.get(c, name)
-            found = await rdf.of_file(c, name, number)
-        if not found:
+            file_changes = await rdf.of_file(c, name, number)
+        if not file_changes:
             raise NotFoundError(
                 f"There is no delta file {number} of {name!r}; files are kept for 90 days.",
                 hint=Hint(action("statements dump", name), " writes all that is stated now."),
             )
-        return Publication(delta_file(found, graph), "application/json", immutable=True)
+        return Publication(delta_file(file_changes, graph), "application/json", immutable=True)
 
     @operation(scope=Scope.READ)
     async def list_endpoints(self, name: OnlySource | None = None) -> list[StatementTarget]:
@@ -165,13 +159,11 @@ class Rdf(ResourceGroup):
 
         The values of `headers` name where a key is found (env:NAME, file:PATH), also after a scheme.
         """
-        from rowen.jobs.rdf import endpoint_as_source
-
         graph = _checked(endpoint, graph, headers)
         async with self._database.transaction() as c:
             source = await sources.get(c, name)
-            if headers is None and (held := await rdf.target(c, source.id, endpoint, graph)):
-                headers = held.headers
+            if headers is None and (known := await rdf.target(c, source.id, endpoint, graph)):
+                headers = known.headers
             await rdf.store_target(c, source.id, endpoint, graph, headers or {})
             subject = endpoint_as_source(name, endpoint, dict(headers or {}))
             agreements.agree(self._engine.settings, subject.kind, subject.url, subject.options)
@@ -208,8 +200,6 @@ class Rdf(ResourceGroup):
 
         Updates can be repeated without harm. The position is stored after each accepted request.
         """
-        from rowen.jobs.rdf import StatementPush, endpoint_as_source
-
         graph = _checked(endpoint, graph, headers)
         async with self._database.connection() as c:
             target = await _target(c, await sources.get(c, name), endpoint, graph)
@@ -221,14 +211,12 @@ class Rdf(ResourceGroup):
 
 
 def _checked(endpoint: str, graph: str | None, headers: Mapping[str, str] | None) -> str | None:
-    """Return the name of the graph if everything given can be stored."""
-    from rowen.publish.rdf import checked_graph
-
+    """Return the name of the graph; refuse an endpoint or headers that may not be stored."""
     refuse_unfit({"headers": dict(headers or {})})
     parse(endpoint)
-    if found := exposed_in(endpoint):
+    if secret := exposed_in(endpoint):
         raise RefusedError(
-            f"The address of the endpoint holds {found}, which would be stored. Nothing was sent.",
+            f"The address of the endpoint holds {secret}, which would be stored. Nothing was sent.",
             hint="Give it as a header, by reference: --header 'Authorization: Basic env:NAME'.",
         )
     return checked_graph(graph)
@@ -236,6 +224,5 @@ def _checked(endpoint: str, graph: str | None, headers: Mapping[str, str] | None
 
 async def _target(c: Connection, source: Source, endpoint: str, graph: str | None) -> StatementTarget:
     """Return the state of an endpoint; a new one has no number yet."""
-    held = await rdf.target(c, source.id, endpoint, graph)
-    unknown = StatementTarget(0, source.id, source.name, endpoint, graph, {}, "once", 0, None, 0, 0, None, None, None)
-    return held or unknown
+    new = StatementTarget(0, source.id, source.name, endpoint, graph, {}, "once", 0, None, 0, 0, None, None, None)
+    return await rdf.target(c, source.id, endpoint, graph) or new

@@ -25,21 +25,6 @@ from rowen.model.access import Scope
 from rowen.operations import GROUPS
 from rowen.operations.operation import Operation
 
-__all__ = [
-    "CONTACTS",
-    "SIGNED",
-    "Parameter",
-    "Signature",
-    "operation_named",
-    "operations",
-    "parameter_of",
-    "scope_of",
-    "signature_of",
-    "struct_of",
-    "validated",
-    "validated_by",
-]
-
 CONTACTS = Scope.WRITE
 """The scope that shows names and addresses of contacts in records."""
 

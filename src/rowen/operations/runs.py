@@ -20,8 +20,7 @@ from rowen.model.url import Address, path_url
 from rowen.operations.discovery import Announce
 from rowen.operations.operation import ResourceGroup, operation
 from rowen.operations.paging import Page, as_number, decoded, page_of
-from rowen.store import jobs, runs
-from rowen.store import runs as store_runs
+from rowen.store import jobs, runs, status
 from rowen.store import schemas as schema_store
 from rowen.store import sources as source_store
 
@@ -34,10 +33,14 @@ if TYPE_CHECKING:
     from rowen.operations.parameters import After, DryRun, Limit, OnlySource, RunId
 
 
-__all__ = ["Runs", "Turns", "named"]
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 # More groups of errors than this are not read by anybody.
 MOST_GROUPS = 20
+# A run writes its statistics when it renews its lease, about so often; who looks more often sees nothing more.
+POLL_S = 1.0
 
 
 class Runs(ResourceGroup):
@@ -65,16 +68,8 @@ class Runs(ResourceGroup):
         With `only`, just the items at these URLs are checked; URLs that are not stored are counted as skipped.
         """
         async with self._engine.work() as work:
-            return await self._sync(
-                work,
-                target,
-                observe=observe,
-                found=found,
-                full=full,
-                accept_deletions=accept_deletions,
-                dry_run=dry_run,
-                only=only,
-            )
+            how = {"full": full, "accept_deletions": accept_deletions, "dry_run": dry_run}
+            return await self._sync(work, target, observe=observe, found=found, only=only, **how)
 
     @operation(scope=None)
     async def sync_all(
@@ -94,9 +89,9 @@ class Runs(ResourceGroup):
         A failure does not stop the others: its error is returned in its place. `finished` is called with each result.
         After `stop`, sources that have not begun are left out.
         """
-        held = await self._client.sources.list(counted=False)
+        sources = await self._client.sources.list(counted=False)
         targets = list(names) or [source.name for source in await self._client.sources.list_due()]
-        turns = Turns(targets, {source.name: host_of(source.url) or source.name for source in held})
+        turns = Turns(targets, {source.name: host_of(source.url) or source.name for source in sources})
         results: dict[int, Run | Exception] = {}
 
         async def sync_in_turn(work: Work) -> None:
@@ -124,7 +119,11 @@ class Runs(ResourceGroup):
         if not any(isinstance(result, Run) and result.stats.embeddings_pending for result in done):
             return done
         ids = {source.name: source.id for source in await self._client.sources.list(counted=False)}
-        return [await self._embedded_since(result, ids) for result in done]
+        for place, result in enumerate(done):
+            # The texts of a run may have been embedded after its end.
+            if isinstance(result, Run) and result.stats.embeddings_pending and result.source in ids:
+                done[place] = await self._engine.embedding.record_spend(result, ids[result.source])
+        return done
 
     @operation(scope=Scope.WRITE)
     async def cancel(
@@ -170,34 +169,22 @@ class Runs(ResourceGroup):
         order = Order.of(source, only=[named(source, url) for url in only], **how)
         run = await self._engine.run(source, order, observe=observe, work=work)
         if not how.get("dry_run"):
-            run = await self._extracted(source, run, work)
+            async with self._database.connection() as c:
+                is_behind = await schema_store.is_behind(c, source.id)
+            if is_behind:
+                run = await self._client.extraction.after_run(source, run, work)
         if not (how.get("dry_run") or only):
             await schedules.settle(self._database, self._engine.settings, source, run)
         if is_new and run.status == "failed":
-            await self._drop_if_never_found(source)
+            # An address that does not exist is not kept; one with an outage is.
+            try:
+                await self._engine.probe(source)
+            except SourceGoneError as problem:
+                await self._client.sources.remove(source.name)
+                raise SourceGoneError(f"{problem} Nothing was added.", hint=problem.hint) from problem
+            except RowenError:
+                pass
         return run
-
-    async def _extracted(self, source: Source, run: Run, work: Work) -> Run:
-        """Extract facts from the changes of a run, if schemas are attached to the source."""
-        async with self._database.connection() as c:
-            is_behind = await schema_store.is_behind(c, source.id)
-        return await self._client.extraction.after_run(source, run, work) if is_behind else run
-
-    async def _drop_if_never_found(self, source: Source) -> None:
-        """Remove a source that was just added if its address does not exist; keep it during an outage."""
-        try:
-            await self._engine.probe(source)
-        except SourceGoneError as problem:
-            await self._client.sources.remove(source.name)
-            raise SourceGoneError(f"{problem} Nothing was added.", hint=problem.hint) from problem
-        except RowenError:
-            return
-
-    async def _embedded_since(self, result: Run | Exception, ids: Mapping[str, int]) -> Run | Exception:
-        """Return a run with what was embedded for it after its end."""
-        if isinstance(result, Exception) or not result.stats.embeddings_pending or result.source not in ids:
-            return result
-        return await self._engine.embedding.record_spend(result, ids[result.source])
 
     @operation(scope=Scope.READ)
     def watch(self, run: Run) -> AsyncGenerator[Run]:
@@ -214,18 +201,14 @@ class Runs(ResourceGroup):
         self, names: Annotated[Sequence[str], Meta(description="Names of sources.")], *, limit: Limit = 30
     ) -> dict[str, list[Run]]:
         """Return the last runs of each source, oldest first."""
-        from rowen.store import status
-
         async with self._database.connection() as c:
             return await status.last_runs(c, list(names), limit)
 
     @operation(scope=Scope.READ)
     async def error_groups(self, run_id: RunId) -> list[TroubleGroup]:
         """Return why items could not be read in a run or since, most frequent reason first."""
-        from rowen.store import status
-
         async with self._database.connection() as c:
-            run = await store_runs.get(c, run_id)
+            run = await runs.get(c, run_id)
             return await status.troubles(c, run.source, run.started_at, MOST_GROUPS)
 
     @operation(scope=Scope.READ)
@@ -238,12 +221,12 @@ class Runs(ResourceGroup):
         async with self._database.connection() as c:
             if source is not None:
                 await source_store.need(c, source)
-            found = await runs.recent(c, source=source, limit=limit + 1, after=place[0] if place else None)
-        return page_of(found, limit, listing, lambda run: [run.id])
+            recent = await runs.recent(c, source=source, limit=limit + 1, after=place[0] if place else None)
+        return page_of(recent, limit, listing, lambda run: [run.id])
 
 
 def named(source: Source, url: str) -> str:
-    """Return the URL that is meant; a file may be named by its path."""
+    """Return the URL of an item; a file may be named by its path."""
     place = Address.of(url)
     if source.kind == "files" and not place.scheme:
         return path_url(url)
@@ -275,16 +258,6 @@ class Turns:
         self._live[self._hosts[place]] -= 1
 
 
-log = logging.getLogger(__name__)
-
-
-T = TypeVar("T")
-
-
-# A run writes its statistics when it renews its lease, about so often; who looks more often sees nothing more.
-POLL_S = 1.0
-
-
 _Key: TypeAlias = tuple[Literal["run", "job", "recent"], int]
 
 
@@ -313,6 +286,7 @@ class Watches:
         self._polling: asyncio.Task[None] | None = None
 
     async def states(self, key: _Key, first: T) -> AsyncGenerator[T]:
+        """Yield the first state of an object and each new one, until it is deleted."""
         watched = self._watched.setdefault(key, _Watched())
         watched.readers += 1
         try:
@@ -333,7 +307,7 @@ class Watches:
             await asyncio.sleep(POLL_S)
             keys = tuple(self._watched)
             try:
-                states = await self._look(keys)
+                states = await self._read(keys)
             except StoreError as problem:
                 log.warning("runs and jobs that are watched could not be read: %s", problem)
                 continue
@@ -341,18 +315,18 @@ class Watches:
                 if key in self._watched:
                     self._watched[key].note(states.get(key))
 
-    async def _look(self, keys: Sequence[_Key]) -> dict[_Key, Any]:
+    async def _read(self, keys: Sequence[_Key]) -> dict[_Key, Any]:
         """Read the states of all watched objects."""
         wanted = {sort: [number for of, number in keys if of == sort] for sort, _ in keys}
-        found: dict[_Key, Any] = {}
+        states: dict[_Key, Any] = {}
         if not keys:
-            return found
+            return states
         async with self._database.connection() as c:
             if numbers := wanted.get("run"):
-                found |= {("run", run.id): run for run in await runs.of_numbers(c, numbers)}
+                states |= {("run", run.id): run for run in await runs.of_numbers(c, numbers)}
             if numbers := wanted.get("job"):
-                found |= {("job", job.id): job for job in await jobs.of_numbers(c, numbers)}
+                states |= {("job", job.id): job for job in await jobs.of_numbers(c, numbers)}
             if limits := wanted.get("recent"):
                 recent = await runs.recent(c, limit=max(limits))
-                found |= {("recent", limit): recent[:limit] for limit in limits}
-        return found
+                states |= {("recent", limit): recent[:limit] for limit in limits}
+        return states

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from rowen.content.structured import FieldRule
 from rowen.enrich.schemas.validation import check_definition
 from rowen.enrich.schemas.versions import bundled_schemas, compare
 from rowen.errors import Hint, NotFoundError, RefusedError, UsageError, action
@@ -19,6 +20,7 @@ from rowen.model.schemas import Schema, SchemaComparison, SchemaRef, SchemaUse
 from rowen.model.search import Condition
 from rowen.model.wording import count
 from rowen.operations.operation import ResourceGroup, operation
+from rowen.publish.folder import new_folder
 from rowen.store import schemas
 from rowen.store.database import Connection
 from rowen.store.schemas import AttachedSchema
@@ -30,20 +32,6 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from rowen.operations.parameters import SchemaName
-
-__all__ = [
-    "DeclaredSchema",
-    "SchemaStep",
-    "Schemas",
-    "check_fields",
-    "checked_rules",
-    "declared_schemas",
-    "plan_schemas",
-    "resolve",
-    "schema_of",
-    "url_patterns",
-    "write_schemas",
-]
 
 INDEX = "registry.json"
 """Beside the folders of an export: the latest version of each name. It is not needed to read them again."""
@@ -64,10 +52,8 @@ class Schemas(ResourceGroup):
         """Add a schema as `name@major.minor.patch`, from JSON or a Pydantic model; a version never changes."""
         schema = await asyncio.to_thread(_new, ref, definition)
         async with self._database.transaction() as c:
-            bundled = next(
-                (bundled_schema for bundled_schema in bundled_schemas() if bundled_schema.ref == schema.ref), None
-            )
-            return await schemas.add(c, replace(schema, bundled=bundled is not None and bundled.hash == schema.hash))
+            is_bundled = any((known.ref, known.hash) == (schema.ref, schema.hash) for known in bundled_schemas())
+            return await schemas.add(c, replace(schema, bundled=is_bundled))
 
     @operation(scope=None)
     async def add_files(
@@ -85,7 +71,7 @@ class Schemas(ResourceGroup):
         if not read:
             raise NotFoundError(f"{path} has no schemas.", hint="They are files NAME/VERSION.json.")
         async with self._database.transaction() as c:
-            return [await schemas.add(c, one) for one in read]
+            return [await schemas.add(c, schema) for schema in read]
 
     @operation(scope=Scope.WRITE)
     async def remove(
@@ -104,13 +90,25 @@ class Schemas(ResourceGroup):
         if not wanted.is_exact:
             raise UsageError(f"{ref!r} names no single version.", hint="Such as product@1.0.0. Nothing was removed.")
         async with self._database.transaction() as c:
-            held = await schemas.find(c, wanted, locked=True)
-            if held is None or held.bundled:
-                raise _not_removable(ref)
-            use = await schemas.use_of(c, held)
+            schema = await schemas.find(c, wanted, locked=True)
+            if schema is None or schema.bundled:
+                if any(bundled.ref == ref for bundled in bundled_schemas()):
+                    raise RefusedError(f"{ref} comes with the program. Nothing was removed.")
+                raise _missing(ref)
+            use = await schemas.use_of(c, schema)
             if use and not with_facts:
-                raise _in_use(held, use)
-            await schemas.remove(c, held)
+                names = ", ".join(map(repr, use.sources))
+                parts = [f"{names} {'carries' if len(use.sources) == 1 else 'carry'} it"] if use.sources else []
+                parts += [f"{count(use.versions, 'version')} of facts rest on it"] if use.versions else []
+                raise RefusedError(
+                    f"{schema.ref} is in use: {' and '.join(parts)}. Nothing was removed.",
+                    hint=Hint(
+                        action("schema remove", schema.ref, with_facts=True),
+                        " takes it from its sources and deletes these facts; a source can also carry a newer version"
+                        " instead.",
+                    ),
+                )
+            await schemas.remove(c, schema)
             return use
 
     @operation(scope=Scope.READ)
@@ -133,21 +131,19 @@ class Schemas(ResourceGroup):
     @operation(scope=None)
     async def export(self, to: Path, *, names: tuple[str, ...] = ()) -> list[Schema]:
         """Write schemas into a new folder, as `name/version.json`, with an index of the latest ones."""
-        from rowen.publish.folder import new_folder
-
         async with self._database.connection() as c:
-            found = [one for one in await _all(c, None) if not names or one.name in names]
-        if missing := set(names) - {one.name for one in found}:
+            chosen = [schema for schema in await _all(c, None) if not names or schema.name in names]
+        if missing := set(names) - {schema.name for schema in chosen}:
             raise NotFoundError(f"There is no schema {', '.join(sorted(missing))}.")
         with new_folder(to) as folder:
-            for one in found:
-                (folder / one.name).mkdir(exist_ok=True)
-                written = json.dumps(dict(one.definition), indent=2, ensure_ascii=False) + "\n"
-                (folder / one.name / f"{one.version}.json").write_text(written, "utf-8")
+            for schema in chosen:
+                (folder / schema.name).mkdir(exist_ok=True)
+                written = json.dumps(dict(schema.definition), indent=2, ensure_ascii=False) + "\n"
+                (folder / schema.name / f"{schema.version}.json").write_text(written, "utf-8")
             # They are in the order of their versions: the last one of a name is its latest.
-            latest = {one.name: one.version for one in found}
+            latest = {schema.name: schema.version for schema in chosen}
             (folder / INDEX).write_text(json.dumps(latest, indent=2) + "\n", "utf-8")
-        return found
+        return chosen
 
     @operation(scope=Scope.READ)
     async def list(
@@ -161,21 +157,26 @@ class Schemas(ResourceGroup):
 async def resolve(c: Connection, ref: str) -> Schema:
     """Return the highest version that a reference matches, stored or bundled."""
     wanted = SchemaRef.parse(ref)
-    found = schemas.highest(wanted, await _all(c, wanted.name))
-    if found is None:
-        raise NotFoundError(f"There is no schema {ref}.", hint=Hint(action("schema list"), " shows those there are."))
-    return found
+    schema = schemas.highest(wanted, await _all(c, wanted.name))
+    if schema is None:
+        raise _missing(ref)
+    return schema
+
+
+def _missing(ref: str) -> NotFoundError:
+    return NotFoundError(f"There is no schema {ref}.", hint=Hint(action("schema list"), " shows those there are."))
 
 
 async def _all(c: Connection, name: str | None) -> list[Schema]:
-    held = await schemas.every(c, name)
-    refs = {one.ref for one in held}
-    more = [
-        bundled_schema
-        for bundled_schema in bundled_schemas()
-        if bundled_schema.ref not in refs and name in (None, bundled_schema.name)
-    ]
-    return sorted([*held, *more], key=lambda one: (one.name, one.number))
+    stored = await schemas.every(c, name)
+    refs = {schema.ref for schema in stored}
+    bundled = [schema for schema in bundled_schemas() if schema.ref not in refs and name in (None, schema.name)]
+    return sorted([*stored, *bundled], key=lambda schema: (schema.name, schema.number))
+
+
+def _checked(definition: Mapping[str, Any] | type[BaseModel]) -> Mapping[str, Any]:
+    plain = dict(definition) if isinstance(definition, Mapping) else definition.model_json_schema(mode="validation")
+    return check_definition(plain)
 
 
 def _new(ref: str, definition: Mapping[str, Any] | type[BaseModel]) -> Schema:
@@ -184,65 +185,43 @@ def _new(ref: str, definition: Mapping[str, Any] | type[BaseModel]) -> Schema:
         raise UsageError(
             f"{ref!r} has no whole version.", hint="A new schema is NAME@MAJOR.MINOR.PATCH: product@1.0.0."
         )
-    plain = dict(definition) if isinstance(definition, Mapping) else _of_model(definition)
-    return Schema(wanted.name, str(wanted).partition("@")[2], check_definition(plain))
+    return Schema(wanted.name, str(wanted).partition("@")[2], _checked(definition))
 
 
-def _not_removable(ref: str) -> NotFoundError | RefusedError:
-    if any(bundled_schema.ref == ref for bundled_schema in bundled_schemas()):
-        return RefusedError(f"{ref} comes with the program. Nothing was removed.")
-    return NotFoundError(f"There is no schema {ref}.", hint=Hint(action("schema list"), " shows those there are."))
-
-
-def _in_use(held: Schema, use: SchemaUse) -> RefusedError:
-    parts = [f"{', '.join(map(repr, use.sources))} carries it" if len(use.sources) == 1 else ""]
-    parts += [f"{', '.join(map(repr, use.sources))} carry it" if len(use.sources) > 1 else ""]
-    parts += [f"{count(use.versions, 'version')} of facts rest on it" if use.versions else ""]
-    return RefusedError(
-        f"{held.ref} is in use: {' and '.join(filter(None, parts))}. Nothing was removed.",
-        hint=Hint(
-            action("schema remove", held.ref, with_facts=True),
-            " takes it from its sources and deletes these facts; a source can also carry a newer version instead.",
-        ),
-    )
+def schema_of(definition: Mapping[str, Any] | type[BaseModel]) -> Schema:
+    """Return a schema that is used once, without a stored name."""
+    return Schema("facts", "0.0.0", _checked(definition))
 
 
 def _read(path: Path, ref: str | None, prefix: str) -> list[Schema]:
-    found = list(_in_folder(path)) if path.is_dir() else [(ref or _ref_of(path), path)]
-    return [_of_file(f"{prefix}{name}", file) for name, file in found]
-
-
-def _of_file(ref: str, file: Path) -> Schema:
-    try:
-        return _new(ref, _parsed(file))
-    except UsageError as problem:
-        # Of a folder with many it is not plain which one is meant.
-        told = str(problem) if str(file) in str(problem) else f"{file}: {problem}"
-        raise UsageError(f"{told} Nothing was added.", hint=problem.hint) from None
-
-
-def _of_model(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON Schema of a Pydantic model."""
-    return model.model_json_schema(mode="validation")
+    """Return the schemas of a file, or of all files of a folder."""
+    if path.is_dir():
+        files = [(f"{file.parent.name}@{file.stem}", file) for file in sorted(path.glob("*/*.json"))]
+    else:
+        files = [(ref or _ref_of(path), path)]
+    read = []
+    for name, file in files:
+        try:
+            read.append(_new(f"{prefix}{name}", _parsed(file)))
+        except UsageError as problem:
+            # Of a folder with many it is not plain which one is meant.
+            text = str(problem) if str(file) in str(problem) else f"{file}: {problem}"
+            raise UsageError(f"{text} Nothing was added.", hint=problem.hint) from None
+    return read
 
 
 def _parsed(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > _MOST_FILE_BYTES:
             raise UsageError(f"{path} is too large for a schema.")
-        found = json.loads(path.read_text("utf-8"))
+        definition = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         raise NotFoundError(f"There is no file {path}.") from None
     except (ValueError, RecursionError) as problem:
         raise UsageError(f"{path} is no JSON: {problem}.") from None
-    if not isinstance(found, dict):
+    if not isinstance(definition, dict):
         raise UsageError(f"{path} is no JSON Schema: it is no object.")
-    return found
-
-
-def _in_folder(folder: Path) -> Iterator[tuple[str, Path]]:
-    for file in sorted(folder.glob("*/*.json")):
-        yield f"{file.parent.name}@{file.stem}", file
+    return definition
 
 
 def _ref_of(path: Path) -> str:
@@ -254,12 +233,6 @@ def _ref_of(path: Path) -> str:
     except UsageError:
         pass
     raise UsageError(f"Under which name should {path} be kept?", hint="Say it with --as NAME@1.0.0.")
-
-
-def schema_of(definition: Mapping[str, Any] | type[BaseModel]) -> Schema:
-    """Return a schema that is used once, without a stored name."""
-    plain = dict(definition) if isinstance(definition, Mapping) else _of_model(definition)
-    return Schema("facts", "0.0.0", check_definition(plain))
 
 
 _KEYS = ("schema", "when", "only_urls", "rules", "learn", "grounding")
@@ -293,25 +266,26 @@ def declared_schemas(entry: Any) -> tuple[DeclaredSchema, ...]:
     """Return the schemas in an entry of a file: names or tables."""
     if not isinstance(entry, list):
         raise UsageError('schemas must be a list: ["product@1"], or tables.')
-    found = tuple(_declared_schema({"schema": one} if isinstance(one, str) else one) for one in entry)
-    if twice := sorted(name for name, times in Counter(one.ref.name for one in found).items() if times > 1):
+    declared = []
+    for part in entry:
+        table: Any = {"schema": part} if isinstance(part, str) else part
+        if not isinstance(table, Mapping):
+            raise UsageError("a schema must be a text or a table.")
+        if wrong := [*_mistyped(table)]:
+            raise UsageError(" ".join(wrong))
+        declared.append(
+            DeclaredSchema(
+                SchemaRef.parse(table["schema"]),
+                tuple(map(str, Condition.parse_all(table.get("when", ())))),
+                tuple(url_patterns(table.get("only_urls", ()))),
+                checked_rules(table.get("rules")),
+                table.get("learn", False),
+                table.get("grounding", "warn"),
+            )
+        )
+    if twice := sorted(name for name, times in Counter(schema.ref.name for schema in declared).items() if times > 1):
         raise UsageError(f"schemas names {', '.join(map(repr, twice))} twice.")
-    return found
-
-
-def _declared_schema(entry: Any) -> DeclaredSchema:
-    if not isinstance(entry, Mapping):
-        raise UsageError("a schema must be a text or a table.")
-    if wrong := [*_mistyped(entry)]:
-        raise UsageError(" ".join(wrong))
-    return DeclaredSchema(
-        SchemaRef.parse(entry["schema"]),
-        tuple(map(str, Condition.parse_all(entry.get("when", ())))),
-        tuple(url_patterns(entry.get("only_urls", ()))),
-        checked_rules(entry.get("rules")),
-        entry.get("learn", False),
-        entry.get("grounding", "warn"),
-    )
+    return tuple(declared)
 
 
 def _mistyped(entry: Mapping[str, Any]) -> Iterator[str]:
@@ -333,73 +307,69 @@ def _mistyped(entry: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
 async def plan_schemas(c: Connection, wanted: Sequence[DeclaredSchema], source_id: int | None) -> SchemaStep | None:
     """Return the change that gives a source its declared schemas; None if there is none."""
-    held = {one.schema.name: one for one in (await schemas.attached(c, source_id) if source_id else ())}
-    found = [(await _resolved(c, one), one, held.get(one.ref.name)) for one in wanted]
-    differing = [
-        (schema, one, before)
-        for schema, one, before in found
-        if before is None or _said(schema, one) != _said(before.schema, _as_declared(before))
-    ]
-    dropped = sorted(held.keys() - {one.ref.name for one in wanted})
+    before = {carried.schema.name: carried for carried in (await schemas.attached(c, source_id) if source_id else ())}
+    before_texts = {name: _notation(schema.schema, _as_declared(schema)) for name, schema in before.items()}
+    planned: list[tuple[Schema, DeclaredSchema, AttachedSchema | None]] = []
+    for declared in wanted:
+        try:
+            schema = await resolve(c, str(declared.ref))
+        except NotFoundError as problem:
+            raise UsageError(str(problem), hint=problem.hint) from None
+        check_fields(schema, [*declared.rules, *(Condition.parse(text).path[0] for text in declared.conditions)])
+        planned.append((schema, declared, before.get(declared.ref.name)))
+    differing = [step for step in planned if _notation(*step[:2]) != before_texts.get(step[1].ref.name)]
+    dropped = sorted(before.keys() - {declared.ref.name for declared in wanted})
     if not differing and not dropped:
         return None
-    before_all = [_said(one.schema, _as_declared(one)) for one in held.values()]
-    after_all = [_said(schema, one) for schema, one, _ in sorted(found, key=lambda each: each[0].name)]
-    return SchemaStep(before_all, after_all, differing, dropped)
+    after_texts = [
+        _notation(schema, declared) for schema, declared, _ in sorted(planned, key=lambda step: step[0].name)
+    ]
+    return SchemaStep(list(before_texts.values()), after_texts, differing, dropped)
 
 
 async def write_schemas(c: Connection, source_id: int, step: SchemaStep) -> None:
     """Attach the planned schemas. Learned rules stay, unless learning is switched off."""
-    for schema, one, before in step.carried:
-        learned = before.rules if before is not None and one.learns else {}
-        rules = {**{name: rule for name, rule in learned.items() if rule.get("by") != "user"}, **one.rules}
+    for schema, declared, before in step.carried:
+        learned = before.rules if before is not None and declared.learns else {}
+        rules = {**{name: rule for name, rule in learned.items() if rule.get("by") != "user"}, **declared.rules}
         number = await schemas.number_of(c, await schemas.add(c, schema))
-        how: dict[str, Any] = {"grounding": one.grounding, "learns": one.learns, "rules": rules}
-        how |= {"conditions": one.conditions, "only_urls": one.only_urls}
+        how: dict[str, Any] = {"grounding": declared.grounding, "learns": declared.learns, "rules": rules}
+        how |= {"conditions": declared.conditions, "only_urls": declared.only_urls}
         await schemas.attach(c, source_id, schema, number, **how)
     for name in step.dropped:
         await schemas.detach(c, source_id, name)
 
 
-async def _resolved(c: Connection, one: DeclaredSchema) -> Schema:
-    try:
-        schema = await resolve(c, str(one.ref))
-    except NotFoundError as problem:
-        raise UsageError(str(problem), hint=problem.hint) from None
-    check_fields(schema, [*one.rules, *(Condition.parse(text).path[0] for text in one.conditions)])
-    return schema
+def _as_declared(carried: AttachedSchema) -> DeclaredSchema:
+    """Return an attached schema as a file would declare it."""
+    rules = {name: rule for name, rule in carried.rules.items() if rule.get("by") == "user"}
+    ref = SchemaRef(carried.schema.name, carried.schema.number)
+    return DeclaredSchema(
+        ref, tuple(carried.conditions), tuple(carried.only_urls), rules, carried.learns, carried.grounding
+    )
 
 
-def _as_declared(held: AttachedSchema) -> DeclaredSchema:
-    """Return the attached schemas as a file would declare them."""
-    rules = {name: rule for name, rule in held.rules.items() if rule.get("by") == "user"}
-    ref = SchemaRef(held.schema.name, held.schema.number)
-    return DeclaredSchema(ref, tuple(held.conditions), tuple(held.only_urls), rules, held.learns, held.grounding)
-
-
-def _said(schema: Schema, one: DeclaredSchema) -> Any:
+def _notation(schema: Schema, declared: DeclaredSchema) -> Any:
     """Return a schema in the notation of the file: a name, or a table."""
-    more = {
-        "when": list(one.conditions),
-        "only_urls": list(one.only_urls),
-        "rules": {name: rule["at"] for name, rule in sorted(one.rules.items())},
-        "learn": one.learns,
-        "grounding": one.grounding if one.grounding != "warn" else None,
+    options = {
+        "when": list(declared.conditions),
+        "only_urls": list(declared.only_urls),
+        "rules": {name: rule["at"] for name, rule in sorted(declared.rules.items())},
+        "learn": declared.learns,
+        "grounding": declared.grounding if declared.grounding != "warn" else None,
     }
-    said = {name: value for name, value in more.items() if value}
-    return {"schema": schema.ref, **said} if said else schema.ref
+    options = {name: value for name, value in options.items() if value}
+    return {"schema": schema.ref, **options} if options else schema.ref
 
 
 def checked_rules(rules: Mapping[str, str] | None) -> dict[str, dict[str, str]]:
     """Return validated rules."""
-    from rowen.content.structured import FieldRule
-
-    made = {}
+    checked = {}
     for name, text in (rules or {}).items():
         try:
             FieldRule.parse(text)
@@ -408,8 +378,8 @@ def checked_rules(rules: Mapping[str, str] | None) -> dict[str, dict[str, str]]:
                 f"The rule {text!r} for {name!r} cannot be read: {problem}.",
                 hint="A CSS selector or an XPath, then what is meant: '.product .amount | number'.",
             ) from None
-        made[name] = {"at": text, "by": "user"}
-    return made
+        checked[name] = {"at": text, "by": "user"}
+    return checked
 
 
 def url_patterns(patterns: Sequence[str]) -> list[str]:

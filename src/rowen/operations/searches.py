@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
     from rowen.operations.parameters import After, Limit, NewName, OnlySources
 
-__all__ = ["SavedSearches"]
-
-# Each is asked for again when somebody looks at it, and keeps what matches. Who follows more wants receivers.
+# Each runs again when its news are read, and keeps its matches. Webhooks suit larger numbers better.
 _MOST_SAVED = 1_000
 
 
@@ -86,9 +84,9 @@ class SavedSearches(ResourceGroup):
         place = decoded(after, listing, as_number)
         await self._catch_up(name)
         async with self._database.connection() as c:
-            held = await saved.get(c, name)
-            found = await saved.newest(c, held.id, before=place[0] if place else None, limit=limit + 1)
-        return page_of(found, limit, listing, lambda one: [one.id])
+            search_id = (await saved.get(c, name)).id
+            news = await saved.newest(c, search_id, before=place[0] if place else None, limit=limit + 1)
+        return page_of(news, limit, listing, lambda line: [line.id])
 
     async def _catch_up(self, name: str) -> None:
         """Process the changes since the last time."""

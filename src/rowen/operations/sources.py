@@ -6,9 +6,9 @@ when it is first needed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,8 @@ from rowen.harvest.engine import Engine
 from rowen.model.access import Reach, Scope
 from rowen.operations.operation import ResourceGroup, operation
 from rowen.operations.paging import Page, as_text, decoded, page_of
-from rowen.store import push, schedules, sources
+from rowen.store import changes, library, push, schedules, sources, status
+from rowen.store.items import duplicates
 from rowen.store.search import embeddings, pending_texts, words
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from rowen.model.push import AnnouncedDocument
     from rowen.model.sources import AppliedSource, Following, FoundVersion, Overview, Preview, Source
+    from rowen.operations.declarations import SourceDeclarations
     from rowen.operations.discovery import Announce
     from rowen.operations.parameters import (
         After,
@@ -49,8 +51,6 @@ if TYPE_CHECKING:
     from rowen.operations.source_editor import SourceEditor
     from rowen.store.status import ItemCounts
 
-__all__ = ["KeptCounts", "Sources"]
-
 OUTCOMES = ("waiting", "stored", "unchanged", "overview", "gone", "failed")
 """Outcomes of documents that a feed announced."""
 
@@ -60,15 +60,18 @@ class Sources(ResourceGroup):
 
     def _prepare(self) -> None:
         self.counts = KeptCounts(self._engine)
-        self._editor: SourceEditor | None = None
 
-    @property
+    @cached_property
     def editor(self) -> SourceEditor:
-        """Return the operations that need connectors."""
-        if self._editor is None:
-            editor: type[SourceEditor] = import_module("rowen.operations.source_editor").SourceEditor
-            self._editor = editor(self._client, self._engine)
-        return self._editor
+        """The operations that need connectors, which are imported only now."""
+        editor: type[SourceEditor] = import_module("rowen.operations.source_editor").SourceEditor
+        return editor(self._client, self._engine)
+
+    @cached_property
+    def _declarations(self) -> SourceDeclarations:
+        """The operations on many sources at once, which a sync does not need."""
+        group: type[SourceDeclarations] = import_module("rowen.operations.declarations").SourceDeclarations
+        return group(self._client, self._engine)
 
     @operation(scope=Scope.READ)
     async def get(
@@ -90,8 +93,6 @@ class Sources(ResourceGroup):
     @operation(scope=Scope.READ)
     async def overview(self) -> list[Overview]:
         """Return how all sources are doing, with the share of their passages that have vectors."""
-        from rowen.store import library
-
         async with self._database.connection() as c:
             model = await embeddings.active(c)
             waiting = await pending_texts.coverage_by_source(c, model) if model else {}
@@ -113,8 +114,6 @@ class Sources(ResourceGroup):
         after: After | None = None,
     ) -> Page[Overview]:
         """List how sources are doing, by name."""
-        from rowen.store import library
-
         listing = ["standings", named, needing]
         place = decoded(after, listing, as_text)
         async with self._database.connection() as c:
@@ -125,8 +124,6 @@ class Sources(ResourceGroup):
     @operation(scope=Scope.READ)
     async def status(self, name: SourceName) -> Overview:
         """Return how one source is doing."""
-        from rowen.store import library
-
         async with self._database.connection() as c:
             overviews = await library.overview(c, only=name)
             if not overviews:
@@ -239,7 +236,8 @@ class Sources(ResourceGroup):
 
         Sources that the file does not name stay as they are; with `prune` they are removed, with their items.
         """
-        return await self.editor.apply(path, dry_run=dry_run, prune=prune, trust=trust)
+        reach = Reach.ALL if trust else Reach.FILES
+        return await self._declarations.apply(path, dry_run=dry_run, prune=prune, reach=reach)
 
     @operation(scope=Scope.WRITE)
     async def declare(
@@ -253,7 +251,7 @@ class Sources(ResourceGroup):
         reach: CallerReach = Reach.OUTSIDE,
     ) -> list[AppliedSource]:
         """Make the sources match a declaration, in one transaction, and return what changed for each."""
-        return await self.editor.declare(declaration, dry_run=dry_run, prune=prune, reach=reach)
+        return await self._declarations.apply(declaration, dry_run=dry_run, prune=prune, reach=reach)
 
     @operation(scope=Scope.WRITE)
     async def preview(
@@ -339,8 +337,6 @@ class KeptCounts:
 
     async def items(self) -> dict[int, int]:
         """Return the number of items of each source, by its id."""
-        from rowen.store import status
-
         if self._counts is None:
             async with self._database.transaction() as c:
                 self._counts = await status.count_items(c)
@@ -351,9 +347,6 @@ class KeptCounts:
 
     async def datasets(self) -> dict[int, int]:
         """Return the number of datasets of each source that has any; counted again after changes."""
-        from rowen.store import changes
-        from rowen.store.items import duplicates
-
         async with self._database.connection() as c:
             number = await changes.last_number(c)
             if self._datasets is None or self._datasets[0] != number:
@@ -365,8 +358,6 @@ class KeptCounts:
 
         The results of a run count as soon as it has ended.
         """
-        from rowen.store import status
-
         now = datetime.now(UTC)
         async with self._database.connection() as c:
             runs = await status.newest_run(c)
@@ -374,10 +365,13 @@ class KeptCounts:
                 self._stale = (now, runs, await status.stale_shares(c))
         return self._stale[2]
 
-    async def fill(self, found: Sequence[Overview]) -> list[Overview]:
+    async def fill(self, overviews: Sequence[Overview]) -> list[Overview]:
         """Return overviews of sources with their numbers."""
         items, stale = await self.items(), await self.stale_shares()
         async with self._database.connection() as c:
-            ids = await sources.ids(c, [one.name for one in found])
-        numbers = [ids.get(one.name, 0) for one in found]
-        return [replace(one, items=items.get(n, 0), stale=stale.get(n)) for one, n in zip(found, numbers, strict=True)]
+            ids = await sources.ids(c, [overview.name for overview in overviews])
+        filled = []
+        for overview in overviews:
+            source_id = ids.get(overview.name, 0)
+            filled.append(replace(overview, items=items.get(source_id, 0), stale=stale.get(source_id)))
+        return filled

@@ -16,8 +16,6 @@ from rowen.store.search import embeddings, pending_texts
 if TYPE_CHECKING:
     from rowen.operations.parameters import Moment
 
-__all__ = ["StatusReports"]
-
 # Ten thousand runs take a tenth of a second to sum up; of a week, five minutes are nothing.
 SUMMED_UP_FOR = timedelta(minutes=5)
 
@@ -33,10 +31,10 @@ class StatusReports(ResourceGroup):
         """Return the status of everything."""
         counts, stale = await self._client.sources.counts.items(), await self._client.sources.counts.stale_shares()
         async with self._database.connection() as c:
-            told = await status.state(c)
+            numbers = await status.state(c)
         known = [(share, counts.get(source_id, 0)) for source_id, share in stale.items()]
         share = sum(part * items for part, items in known) / max(1, sum(items for _, items in known)) if known else None
-        return Status(items=sum(counts.values()), stale=share, **told)
+        return Status(items=sum(counts.values()), stale=share, **numbers)
 
     @operation(scope=None)
     async def list_disabled(self) -> tuple[SwitchedOff, ...]:
@@ -56,10 +54,10 @@ class StatusReports(ResourceGroup):
         now = datetime.now(UTC)
         async with self._database.connection() as c:
             runs = await status.newest_run(c)
-            known = self._savings.get(since)
-            if known is None or known[0] != runs or now - (known[1].since + since) > SUMMED_UP_FOR:
-                known = self._savings[since] = (runs, await status.savings(c, now - since))
-        return known[1]
+            cached = self._savings.get(since)
+            if cached is None or cached[0] != runs or now - (cached[1].since + since) > SUMMED_UP_FOR:
+                cached = self._savings[since] = (runs, await status.savings(c, now - since))
+        return cached[1]
 
     @operation(scope=Scope.READ)
     async def health(self) -> Health:
@@ -67,8 +65,7 @@ class StatusReports(ResourceGroup):
         async with self._database.connection() as c:
             model = await embeddings.active(c)
             waiting = await pending_texts.coverage_by_source(c, model) if model else {}
-            pending = sum(one.waiting for one in waiting.values())
-            return await jobs.health(c, embeddings_pending=pending)
+            return await jobs.health(c, embeddings_pending=sum(source.waiting for source in waiting.values()))
 
     @operation(scope=Scope.READ)
     async def costs(self, since: Moment = timedelta(days=30)) -> Costs:

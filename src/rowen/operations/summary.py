@@ -15,21 +15,6 @@ if TYPE_CHECKING:
     from rowen.model.sources import Overview
     from rowen.model.status import Health, SwitchedOff
 
-__all__ = [
-    "cost",
-    "counts",
-    "noun",
-    "price",
-    "remarks",
-    "remarks_on_health",
-    "remarks_on_model",
-    "remarks_on_source",
-    "remarks_on_switched_off",
-    "spared",
-    "stale_share",
-    "together",
-]
-
 _ENDS: tuple[RunStatus, ...] = ("completed", "partial", "cancelled", "failed")
 
 

@@ -7,7 +7,7 @@ sent: nothing is opened, looked up or resolved, and no validator has seen them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -23,23 +23,6 @@ from rowen.store.server.site import site_folder
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
-
-__all__ = [
-    "check_new_targets",
-    "check_options",
-    "has_database",
-    "kinds",
-    "looks_like_an_address",
-    "named_texts",
-    "newly_named",
-    "newly_reached",
-    "options_of",
-    "refuse_local",
-    "refuse_named",
-    "refuse_options",
-    "with_texts",
-    "within",
-]
 
 _HOST = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-9]+)?(?:[/?#].*)?")
 # A text that a validator checks further has at most so many characters; each has at most four bytes in UTF-8.
@@ -76,16 +59,16 @@ def refuse_named(
     reach: Reach, kind: str, options: Mapping[str, Any], *, before: Mapping[str, Any] | None = None
 ) -> None:
     """Refuse options, not yet validated, that name secrets, files or folders which those before did not name."""
-    if reach is not Reach.ALL and (found := newly_named(kind, options, before or {})):
-        raise _beyond(found)
+    if reach is not Reach.ALL and (named := newly_named(kind, options, before or {})):
+        raise _beyond(named)
 
 
 def refuse_options(
     reach: Reach, kind: str, url: str, options: Mapping[str, Any], *, before: Mapping[str, Any] | None = None
 ) -> None:
     """Refuse options of a source that reach more of this machine than the previous ones did."""
-    if reach is not Reach.ALL and (found := newly_reached(kind, options, before or {})):
-        raise _beyond(found)
+    if reach is not Reach.ALL and (reached := newly_reached(kind, options, before or {})):
+        raise _beyond(reached)
     if reach is Reach.OUTSIDE and before is not None and not Address.of(url).is_network and options != before:
         raise RefusedError(
             "The options of this source decide which files of this machine are read. Nothing was changed.", hint=_WHO
@@ -93,7 +76,7 @@ def refuse_options(
 
 
 def newly_reached(kind: str, options: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
-    """Return what of this machine options reach that the previous ones did not.
+    """Return the parts of this machine that options reach and the previous ones did not.
 
     These are named secrets, files and folders, and each option by which a secret is sent elsewhere or in another way:
     an address, a header, or a default instead of either.
@@ -101,17 +84,30 @@ def newly_reached(kind: str, options: Mapping[str, Any], before: Mapping[str, An
     reached = set(newly_named(kind, options, before))
     now, then = sendings(kind, options), sendings(kind, before)
     if now - then:
-        route, held = ({part for one in sent for part in one.route} for sent in (now, then))
-        kept = {name for name, _ in route}
-        reached |= {f"{one.option} = {one.secret}" for one in now if one[:3] not in {other[:3] for other in then}}
-        reached |= {f"{name} = {value}" for name, value in route - held}
-        reached |= {f"{name} = its default" for name, _ in held - route if name not in kept}
+        route, old_route = ({part for sending in sent for part in sending.route} for sent in (now, then))
+        names, known = {name for name, _ in route}, {sending[:3] for sending in then}
+        reached |= {f"{sending.option} = {sending.secret}" for sending in now if sending[:3] not in known}
+        reached |= {f"{name} = {value}" for name, value in route - old_route}
+        reached |= {f"{name} = its default" for name, _ in old_route - route if name not in names}
     return sorted(reached)
 
 
 def newly_named(kind: str, options: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
     """Return the secrets, files and folders that options name and the previous ones did not."""
-    return sorted(set(_named(kind, options)) - set(_named(kind, before)))
+
+    def named(options: Mapping[str, Any]) -> set[str]:
+        fields = registry.connector(kind).Options.model_fields
+        folders = [(name, value) for name, value in options.items() if name in fields and _is_path(fields[name])]
+        # A `file:` URL in any spelling; other values are paths only where the option is one.
+        files = [
+            (name, value)
+            for name, value in leaves(options)
+            if isinstance(value, str) and Address.of(value).scheme in ("file", "git+file")
+            if not any(references({"": value}))
+        ]
+        return {f"{name} = {value}" for name, value in (*references(options), *folders, *files) if value is not None}
+
+    return sorted(named(options) - named(before))
 
 
 def named_texts(kind: str, options: Mapping[str, Any]) -> dict[str, Address]:
@@ -129,7 +125,7 @@ def with_texts(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """
     places = named_texts(kind, options)
     for name in registry.connector(kind).Options.text_or_file & options.keys() - places.keys():
-        # A text may take long to check, so that is done here, beside the event loop; what was found is kept.
+        # A text may take long to check, so that is done here, beside the event loop; the result is kept.
         registry.check_options(kind, {name: options[name]})
     read = {name: _text(kind, name, place) for name, place in places.items()}
     for name, text in read.items():
@@ -162,27 +158,14 @@ def _text(kind: str, name: str, place: Address) -> str:
     )
 
 
-def _named(kind: str, options: Mapping[str, Any]) -> Iterator[str]:
-    declared = registry.connector(kind).Options
-    fields = declared.model_fields
-    folders = ((name, value) for name, value in options.items() if name in fields and _is_path(fields[name]))
-    files = ((name, value) for name, value in leaves(options) if _is_file(value) and not any(references({"": value})))
-    yield from (f"{name} = {value}" for name, value in (*references(options), *folders, *files) if value is not None)
-
-
-def _is_file(value: Any) -> bool:
-    """Return whether a value is a `file:` URL in any spelling; other values are paths only where the option is one."""
-    return isinstance(value, str) and Address.of(value).scheme in ("file", "git+file")
-
-
 def _is_path(field: FieldInfo) -> bool:
     return Path in (field.annotation, *get_args(field.annotation))
 
 
-def _beyond(found: list[str]) -> RefusedError:
+def _beyond(reached: list[str]) -> RefusedError:
     return RefusedError(
         f"The options refer to secrets, files or folders of this machine, or change where a secret goes "
-        f"({', '.join(found)}). Nothing was changed.",
+        f"({', '.join(reached)}). Nothing was changed.",
         hint=_WHO,
     )
 
@@ -200,8 +183,8 @@ kinds = registry.kinds
 
 def options_of(kind: str | None) -> list[str]:
     """Return the names of a kind's options, or of all kinds'."""
-    asked = [kind] if kind in kinds() else kinds()
-    return sorted({name for one in asked for name in registry.connector(one).Options.model_fields})
+    chosen = [kind] if kind in kinds() else kinds()
+    return sorted({option for name in chosen for option in registry.connector(name).Options.model_fields})
 
 
 def has_database(settings: Settings) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, get_args
 
 from rowen.errors import UsageError
 from rowen.harvest import agreements
+from rowen.jobs.webhooks import deliver, subject_of
 from rowen.model.access import Scope
 from rowen.model.changes import ChangeKind
 from rowen.model.search import check_words
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
         SecretReference,
         SinceNumber,
     )
-
-__all__ = ["Webhooks"]
 
 # An HMAC key that can be guessed protects nothing; the specification asks for 24 bytes.
 _SHORTEST_SECRET = 24
@@ -63,7 +62,12 @@ class Webhooks(ResourceGroup):
 
         Messages are signed as Standard Webhooks specifies; `secret` is env:NAME or file:PATH.
         """
-        _check_address(name, url)
+        parse(url)
+        if exposed_secret := exposed_in(url):
+            raise UsageError(
+                f"The address of webhook {name!r} carries {exposed_secret}, which would be stored in clear.",
+                hint="Messages are signed: let the receiver check the signature instead.",
+            )
         _check_secret(secret)
         check_words(query)
         wants = WebhookFilter(one_or_more(sources), tuple(kinds), query)
@@ -92,15 +96,18 @@ class Webhooks(ResourceGroup):
     async def _add(
         self, name: str, url: str, form: WebhookForm, secret: str, wants: WebhookFilter, since: int | None
     ) -> Webhook:
-        _check(name, wants)
+        check_name(name, "a receiver")
+        if unknown := [kind for kind in wants.kinds if kind not in get_args(ChangeKind)]:
+            known = ", ".join(get_args(ChangeKind))
+            raise UsageError(f"There are no changes of the kind {unknown[0]!r}.", hint=f"There are: {known}.")
         async with self._database.transaction() as c:
             for source in wants.sources:
                 await source_store.get(c, source)
             after = await changes.last_number(c) if since is None else since
-            made = await webhooks.add(c, name, url, form=form, secrets=[secret], wants=wants, after=after)
-            self._agree(made)
+            webhook = await webhooks.add(c, name, url, form=form, secrets=[secret], wants=wants, after=after)
+            self._agree(webhook)
             await schedules.notify_workers(c)
-        return made
+        return webhook
 
     @operation(scope=Scope.ADMIN)
     async def remove(self, name: Annotated[str, Meta(description="Name of the webhook.")]) -> None:
@@ -121,10 +128,10 @@ class Webhooks(ResourceGroup):
     ) -> Webhook:
         """Resume a webhook or notice, also a disabled one; `since` sends the changes after that number again."""
         async with self._database.transaction() as c:
-            held = await webhooks.get(c, name)
+            webhook = await webhooks.get(c, name)
             if since is not None:
-                await webhooks.set_after(c, held.id, since)
-            await webhooks.set_state(c, held.id, "active")
+                await webhooks.set_after(c, webhook.id, since)
+            await webhooks.set_state(c, webhook.id, "active")
             await schedules.notify_workers(c)
             return await webhooks.get(c, name)
 
@@ -139,11 +146,11 @@ class Webhooks(ResourceGroup):
         """Sign with another secret; for the period `keep`, also with the previous one."""
         _check_secret(secret)
         async with self._database.transaction() as c:
-            held = await webhooks.get(c, name)
-            await webhooks.set_secrets(c, held.id, [secret, *held.secrets[:1]] if keep else [secret])
-            made = await webhooks.get(c, name)
-            self._agree(made)
-            return made
+            webhook = await webhooks.get(c, name)
+            await webhooks.set_secrets(c, webhook.id, [secret, *webhook.secrets[:1]] if keep else [secret])
+            webhook = await webhooks.get(c, name)
+            self._agree(webhook)
+            return webhook
 
     @operation(scope=Scope.READ)
     async def deliveries(
@@ -157,16 +164,12 @@ class Webhooks(ResourceGroup):
     @operation(scope=Scope.WRITE)
     async def deliver(self, name: Annotated[str, Meta(description="Name of the webhook.")]) -> int:
         """Call a webhook now, in this process; return the number of acknowledged changes."""
-        from rowen.jobs.webhooks import deliver
-
         async with self._database.connection() as c:
-            held = await webhooks.get(c, name)
-        return await deliver(self._engine, held.id)
+            webhook = await webhooks.get(c, name)
+        return await deliver(self._engine, webhook.id)
 
-    def _agree(self, made: Webhook) -> None:
-        from rowen.jobs.webhooks import subject_of
-
-        subject = subject_of(made)
+    def _agree(self, webhook: Webhook) -> None:
+        subject = subject_of(webhook)
         agreements.agree(self._engine.settings, subject.kind, subject.url, subject.options)
 
     @operation(scope=Scope.READ)
@@ -174,23 +177,6 @@ class Webhooks(ResourceGroup):
         """List all webhooks by name."""
         async with self._database.connection() as c:
             return await webhooks.every(c, "webhook")
-
-
-def _check(name: str, wants: WebhookFilter) -> None:
-    check_name(name, "a receiver")
-    if strange := [kind for kind in wants.kinds if kind not in get_args(ChangeKind)]:
-        raise UsageError(
-            f"There are no changes of the kind {strange[0]!r}.", hint=f"There are: {', '.join(get_args(ChangeKind))}."
-        )
-
-
-def _check_address(name: str, url: str) -> None:
-    parse(url)
-    if found := exposed_in(url):
-        raise UsageError(
-            f"The address of webhook {name!r} carries {found}, which would be stored in clear.",
-            hint="Messages are signed: let the receiver check the signature instead.",
-        )
 
 
 def _check_secret(reference: str) -> None:

@@ -9,7 +9,7 @@ import click
 
 from rowen.errors import UsageError
 from rowen.interfaces.cli.command import OptionsOf, completing
-from rowen.model.dates import moment_of, parse_since
+from rowen.model.dates import moment_of, parse_since, since_of
 from rowen.operations.registry import Parameter, parameter_of, signature_of
 
 # Larger bounds are those of database columns, which the help does not show.
@@ -110,7 +110,7 @@ def _type(hint: Any) -> tuple[Any, bool]:
 
 def _param_type(parameter: Parameter, kind: Any) -> Any:
     if "convert" in parameter.extra:
-        return MomentParam() if parameter.extra["convert"] is moment_of else SinceParam()
+        return SinceParam() if parameter.extra["convert"] is since_of else MomentParam()
     if get_origin(kind) is Literal:
         return click.Choice(get_args(kind))
     bounds = parameter.bounds

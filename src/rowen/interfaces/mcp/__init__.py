@@ -9,21 +9,21 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from rowen.errors import UsageError
+from rowen.interfaces.mcp.http import McpApp
+from rowen.interfaces.mcp.llms import llms_txt
 from rowen.version import how_to_install
 
 if TYPE_CHECKING:
-    from rowen.interfaces.mcp.http import McpApp
     from rowen.interfaces.mcp.server import Profile
     from rowen.operations import Rowen
     from rowen.settings import Settings
+
 
 __all__ = ["http_app", "llms_txt", "serve_stdio"]
 
 
 def http_app(rowen: Rowen, *, allow_writes: bool, profile: Profile = "rowen") -> McpApp:
-    """An ASGI application for the route `/mcp` of a server that checks who asks; call its `close()` at the end."""
-    from rowen.interfaces.mcp.http import McpApp
-
+    """Return an ASGI application for the route `/mcp` of a server that identifies callers; `close()` ends it."""
     if find_spec("mcp") is None:
         raise _missing("mcp")
     return McpApp(rowen, allow_writes=allow_writes, profile=profile)
@@ -32,7 +32,7 @@ def http_app(rowen: Rowen, *, allow_writes: bool, profile: Profile = "rowen") ->
 async def serve_stdio(
     settings: Settings, *, allow_writes: bool = False, local_files: bool = False, profile: Profile = "rowen"
 ) -> None:
-    """Answer the client that started this process, until it closes its end."""
+    """Answer the client that started this process, until it closes its end of the pipe."""
     try:
         from rowen.interfaces.mcp.stdio import serve
     except ModuleNotFoundError as problem:
@@ -40,15 +40,8 @@ async def serve_stdio(
     await serve(settings, allow_writes=allow_writes, local_files=local_files, profile=profile)
 
 
-async def llms_txt(rowen: Rowen, *, base: str, assistants: bool = True) -> str:
-    """What a model should know of a server that it has found: for the route `/llms.txt`."""
-    from rowen.interfaces.mcp.llms import llms_txt
-
-    return await llms_txt(rowen, base=base, assistants=assistants)
-
-
 def _missing(name: str | None) -> UsageError:
     return UsageError(
-        f"The door for assistants needs a package that is not installed: {name}.",
+        f"The interface for assistants needs a package that is not installed: {name}.",
         hint=f"`{how_to_install('mcp')}` installs it.",
     )

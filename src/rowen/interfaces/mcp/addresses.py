@@ -10,8 +10,6 @@ from rowen.errors import NotFoundError
 from rowen.model.hashes import Hash
 from rowen.model.url import key
 
-__all__ = ["SOURCES", "TEMPLATES", "ResourceAddress", "diff_uri", "item_uri", "source_uri"]
-
 Room: TypeAlias = Literal["sources", "source", "item", "diff"]
 
 SOURCES = "rowen://sources"

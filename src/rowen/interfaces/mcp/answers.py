@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Annotated, TypeAlias, TypeVar
@@ -10,8 +11,6 @@ from msgspec import Meta
 
 from rowen.model.sources import Source
 from rowen.model.wording import address, age, boundary, inline, marked, moment
-
-__all__ = ["DEFAULT_TOKENS", "MOST_TOKENS", "Budget", "Quotes", "cut", "fitting", "freshness", "next_look", "tokens"]
 
 T = TypeVar("T")
 
@@ -60,6 +59,14 @@ def cut(text: str, budget: int) -> str:
         if (last := max(map(whole.rfind, gaps))) > len(whole) // 2:
             return whole[:last]
     return whole
+
+
+def cut_json(text: str, budget: int) -> str:
+    """Return the beginning of a text that fits the budget as a JSON string as well."""
+    beginning = cut(text, budget)
+    while tokens(json.dumps(beginning, ensure_ascii=False)) > budget and len(beginning) > 1:
+        beginning = cut(beginning, tokens(beginning) * 4 // 5)
+    return beginning
 
 
 def fitting(things: Sequence[T], render: Callable[[Sequence[T]], str], budget: int) -> Sequence[T]:

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from rowen.model.queue import Job
     from rowen.model.sources import Source
 
-__all__ = ["DOCS_SERVER_TOOLS", "docs_resources", "docs_templates", "read_docs_resource"]
-
 # A page of an API reference; what is longer is read in parts once it is kept.
 _PAGE_TOKENS = 10_000
 JSON = "application/json"
@@ -58,14 +56,14 @@ async def search_docs(call: ToolCall, *, library: str, version: str | None, word
 
 async def _sources_of(call: ToolCall, library: str, version: str | None) -> list[str]:
     """Return the source of the version, else that of the last version before it; all sources if none has a version."""
-    found = await call.rowen.sources.find_version(library, version)
-    if found.source is None and version:
-        found = await call.rowen.sources.find_version(library, f"<={version}")
-    if found.source is not None:
-        return [found.source]
-    if found.unversioned and not version:
-        return list(found.unversioned)
-    have = ", ".join(found.available) or "none with a version"
+    best = await call.rowen.sources.find_version(library, version)
+    if best.source is None and version:
+        best = await call.rowen.sources.find_version(library, f"<={version}")
+    if best.source is not None:
+        return [best.source]
+    if best.unversioned and not version:
+        return list(best.unversioned)
+    have = ", ".join(best.available) or "none with a version"
     raise NotFoundError(f"Version {version!r} of {library!r} is not kept.", hint=f"Kept versions: {have}.")
 
 
@@ -86,25 +84,23 @@ class LibraryList(ToolResult):
 
 async def list_libraries(call: ToolCall) -> ToolAnswer:
     """Return all libraries with their versions."""
-    held: dict[str, list[Source]] = defaultdict(list)
+    by_library: dict[str, list[Source]] = defaultdict(list)
     for source in await call.rowen.sources.list():
-        held[source.library].append(source)
-    found = [
+        by_library[source.library].append(source)
+    libraries = [
         LibraryEntry(
             name=name,
             versions=[source.release for source in sources if source.release],
             items=sum(source.items for source in sources),
             checked_at=max((source.last_run_at for source in sources if source.last_run_at), default=None),
         )
-        for name, sources in sorted(held.items())
+        for name, sources in sorted(by_library.items())
     ]
-    lines = [
-        f"- {inline(one.name)}"
-        + (f" ({inline(', '.join(one.versions))})" if one.versions else "")
-        + f": checked {moment(one.checked_at)}"
-        for one in found
-    ]
-    return ToolAnswer("\n".join(lines) or "No libraries are kept yet.", LibraryList(libraries=found))
+    lines = []
+    for library in libraries:
+        versions = f" ({inline(', '.join(library.versions))})" if library.versions else ""
+        lines.append(f"- {inline(library.name)}{versions}: checked {moment(library.checked_at)}")
+    return ToolAnswer("\n".join(lines) or "No libraries are kept yet.", LibraryList(libraries=libraries))
 
 
 class PageNow(ToolResult):
@@ -124,8 +120,8 @@ async def fetch_url(call: ToolCall, *, address: str, follow_redirects: bool) -> 
     text = cut(page.text, _PAGE_TOKENS)
     quotes = Quotes([text])
     head = f"# {inline(page.title or page.url)}\n{quotes.cite(page.url, f'read {moment(call.now)}')}"
-    told = "\n\n".join([quotes.preamble, head, quotes.quote(text)])
-    return ToolAnswer(told, PageNow(url=page.url, title=page.title, text=text, truncated=len(text) < len(page.text)))
+    markdown = "\n\n".join([quotes.preamble, head, quotes.quote(text)])
+    return ToolAnswer(markdown, PageNow.of(page, text=text, truncated=len(text) < len(page.text)))
 
 
 async def scrape_docs(
@@ -171,15 +167,17 @@ async def remove_docs(call: ToolCall, *, library: str, version: str | None) -> T
 
 async def _exact(call: ToolCall, library: str, version: str | None) -> str:
     """Return the source of exactly this version."""
-    named = library.lower()
-    held = [
-        source for source in await call.rowen.sources.list() if named in (source.library.lower(), source.name.lower())
+    name = library.lower()
+    sources = [
+        source for source in await call.rowen.sources.list() if name in (source.library.lower(), source.name.lower())
     ]
-    found = [one.name for one in held if one.release == version] or [one.name for one in held if not version]
-    if len(found) != 1:
-        have = ", ".join(one.release or "none" for one in held) or "none"
+    exact = [source.name for source in sources if source.release == version]
+    if not exact and not version:
+        exact = [source.name for source in sources]
+    if len(exact) != 1:
+        have = ", ".join(source.release or "none" for source in sources) or "none"
         raise NotFoundError(f"{library!r} has no version {version!r}.", hint=f"Kept versions: {have}.")
-    return found[0]
+    return exact[0]
 
 
 class JobEntry(ToolResult):
@@ -204,35 +202,42 @@ async def list_jobs(call: ToolCall, *, status: str | None = None) -> ToolAnswer:
     """Return the last jobs."""
     state = _STATES.get(status) if status else None
     if status and state is None:
-        return _jobs([])
-    return _jobs([_job(one) for one in await call.rowen.queue.list(state=state)])  # type: ignore[arg-type]
+        return _jobs()
+    return _jobs(*await call.rowen.queue.list(state=state))  # type: ignore[arg-type]
 
 
 async def get_job(call: ToolCall, *, job_id: str) -> ToolAnswer:
     """Return one job."""
-    return _jobs([_job(await call.rowen.queue.get(int(job_id)))])
+    return _jobs(await call.rowen.queue.get(int(job_id)))
 
 
 async def cancel_job(call: ToolCall, *, job_id: str) -> ToolAnswer:
     """Take a job out of the queue, or end it."""
-    return _jobs([_job(await call.rowen.queue.cancel(int(job_id)))])
+    return _jobs(await call.rowen.queue.cancel(int(job_id)))
 
 
-def _job(job: Job) -> JobEntry:
-    status = next((theirs for theirs, ours in _STATES.items() if ours == job.state), job.state)
-    times = {"created_at": job.queued_at, "started_at": job.started_at, "finished_at": job.ended_at}
-    return JobEntry(id=str(job.id), status=status, library=job.source, error=job.error, **times)
-
-
-def _jobs(found: list[JobEntry]) -> ToolAnswer:
-    lines = [
-        f"- {one.id} {one.status} {inline(one.library or '')} since {moment(one.created_at)}"
-        + (f": {inline(one.error)}" if one.error else "")
-        for one in found
+def _jobs(*jobs: Job) -> ToolAnswer:
+    names = {ours: theirs for theirs, ours in reversed(_STATES.items())}
+    entries = [
+        JobEntry.of(
+            job,
+            id=str(job.id),
+            status=names.get(job.state, job.state),
+            library=job.source,
+            created_at=job.queued_at,
+            finished_at=job.ended_at,
+        )
+        for job in jobs
     ]
+    lines = []
+    for entry in entries:
+        error = f": {inline(entry.error)}" if entry.error else ""
+        lines.append(
+            f"- {entry.id} {entry.status} {inline(entry.library or '')} since {moment(entry.created_at)}{error}"
+        )
     while len(lines) > 1 and tokens("\n".join(lines)) > DEFAULT_TOKENS:
         lines.pop()
-    return ToolAnswer("\n".join(lines) or "No jobs.", JobList(jobs=found[: len(lines)]))
+    return ToolAnswer("\n".join(lines) or "No jobs.", JobList(jobs=entries[: len(lines)]))
 
 
 _LIBRARY = Annotated[str, Meta(description="Library name.")]
@@ -395,49 +400,41 @@ class LibraryVersions(ToolResult):
 
 
 def docs_resources(*, jobs: bool) -> list[types.Resource]:
-    """What there is to read; jobs are for those who may begin some."""
-    shown = (_LIBRARIES, _JOBS) if jobs else (_LIBRARIES,)
-    return [types.Resource(uri=uri, name=name, description=words, mime_type=JSON) for uri, name, words in shown]
+    """Return the lists that can be read; jobs are for callers who may begin some."""
+    lists = (_LIBRARIES, _JOBS) if jobs else (_LIBRARIES,)
+    return [types.Resource(uri=uri, name=name, description=words, mime_type=JSON) for uri, name, words in lists]
 
 
 def docs_templates(*, jobs: bool) -> list[types.ResourceTemplate]:
-    """The addresses of single ones."""
-    shown = (_VERSIONS, _JOB) if jobs else (_VERSIONS,)
+    """Return the templates of addresses of single libraries and jobs."""
+    templates = (_VERSIONS, _JOB) if jobs else (_VERSIONS,)
     return [
         types.ResourceTemplate(uri_template=uri, name=name, description=words, mime_type=JSON)
-        for uri, name, words in shown
+        for uri, name, words in templates
     ]
 
 
 async def read_docs_resource(call: ToolCall, uri: str, *, jobs: bool) -> types.ReadResourceResult:
-    """One of them, as the tool of the same purpose tells it."""
+    """Return a resource, as the tool of the same purpose does."""
     try:
         parts = urlsplit(uri)
     except ValueError:
         raise NotFoundError(f"{uri!r} is no resource.", hint=_SUCH) from None
-    path = [unquote(part) for part in parts.path.strip("/").split("/") if part]
-    told = await _read(call, parts.netloc, path, jobs=jobs)
-    if told is None:
-        raise NotFoundError(f"{uri!r} is no resource.", hint=_SUCH)
-    contents = types.TextResourceContents(uri=uri, mime_type=JSON, text=told.model_dump_json(by_alias=True))
-    return types.ReadResourceResult(contents=[contents], ttl_ms=_LASTS_MS)
-
-
-async def _read(call: ToolCall, room: str, path: list[str], *, jobs: bool) -> ToolResult | None:
-    match room, path:
+    result: ToolResult | None = None
+    match parts.netloc, [unquote(part) for part in parts.path.strip("/").split("/") if part]:
         case "libraries", []:
-            return (await list_libraries(call)).result
-        case "libraries", [library, "versions"]:
-            return await _versions(call, library)
+            result = (await list_libraries(call)).result
+        case "libraries", [name, "versions"]:
+            listed = (await list_libraries(call)).result
+            assert isinstance(listed, LibraryList)  # noqa: S101 (what that tool gives)
+            named = (library for library in listed.libraries if library.name.lower() == name.lower())
+            if (library := next(named, None)) is not None:
+                result = LibraryVersions(library=library.name, versions=library.versions)
         case "jobs", [] if jobs:
-            return (await list_jobs(call)).result
+            result = (await list_jobs(call)).result
         case "jobs", [number] if jobs and number.isdecimal() and len(number) <= _DIGITS:
-            return (await get_job(call, job_id=number)).result
-    return None
-
-
-async def _versions(call: ToolCall, library: str) -> LibraryVersions | None:
-    listed = (await list_libraries(call)).result
-    assert isinstance(listed, LibraryList)  # noqa: S101 (what that tool gives)
-    found = next((one for one in listed.libraries if one.name.lower() == library.lower()), None)
-    return None if found is None else LibraryVersions(library=found.name, versions=found.versions)
+            result = (await get_job(call, job_id=number)).result
+    if result is None:
+        raise NotFoundError(f"{uri!r} is no resource.", hint=_SUCH)
+    contents = types.TextResourceContents(uri=uri, mime_type=JSON, text=result.model_dump_json(by_alias=True))
+    return types.ReadResourceResult(contents=[contents], ttl_ms=_LASTS_MS)

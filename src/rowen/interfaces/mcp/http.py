@@ -1,4 +1,4 @@
-"""The interface over HTTP: an application for a server that has already found out who asks."""
+"""The interface over HTTP: an application for a server that has already identified the caller."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ if TYPE_CHECKING:
     from rowen.interfaces.mcp.server import AssistantServer, Profile
     from rowen.operations import Rowen
 
-__all__ = ["McpApp"]
-
 
 class McpApp:
     """An ASGI application for one route, such as `/mcp`; `end_streams()` and `close()` end it.
 
-    It begins with its first request, since what it imports takes half a second that a server without assistants need
-    not wait. Requests stand by themselves: any of several processes may answer the next one. Who asks is read from
-    `request.state.principal`; names of hosts and origins are the host's to check.
+    It begins with its first request, since its imports take half a second that a server without assistants need not
+    wait. Requests are independent: any of several processes may answer the next one. The caller is
+    `request.state.principal`; the server checks names of hosts and origins.
     """
 
     def __init__(self, rowen: Rowen, *, allow_writes: bool, profile: Profile = "rowen") -> None:
@@ -46,16 +44,16 @@ class McpApp:
         ready.cancel()
         if self._manager is None:
             self._begun.result()
-            raise RuntimeError("The door for assistants is closed.")
+            raise RuntimeError("The interface for assistants is closed.")
         await self._manager.asgi_app(scope, receive, send)
 
     def end_streams(self) -> None:
-        """Let those end who listen for changes: a server that stops waits for its readers."""
+        """End the streams of changes: a server that stops waits for its readers."""
         if self._server is not None:
             self._server.watch.end_streams()
 
     async def close(self) -> None:
-        """End all streams, and what was begun."""
+        """End all streams and the work that was begun."""
         self._ending.set()
         if self._server is not None:
             await self._server.close()
@@ -63,18 +61,17 @@ class McpApp:
             await asyncio.gather(self._begun, return_exceptions=True)
 
     async def _run(self) -> None:
-        """Keep the group of tasks open that requests run in; it has to be opened and closed by one task."""
-        await asyncio.to_thread(import_module, "rowen.interfaces.mcp.server")
+        """Keep the task group of the requests open; one task has to open and close it."""
+        module = await asyncio.to_thread(import_module, "rowen.interfaces.mcp.server")
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
         from mcp.server.transport_security import TransportSecuritySettings
 
-        from rowen.interfaces.mcp.server import AssistantServer
-
-        self._server = AssistantServer(
+        server: AssistantServer = module.AssistantServer(
             self._opened, allow_writes=self._allow_writes, profile=self._profile, sessions=False
         )
+        self._server = server
         manager = StreamableHTTPSessionManager(
-            self._server.protocol,
+            server.protocol,
             stateless=True,
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from rowen.model.sources import Source
     from rowen.operations import Rowen
 
-__all__ = ["llms_txt"]
-
 _HEAD = """# Rowen
 
 > A searchable copy of other people's documentation, sites, repositories, data catalogs and feeds, kept fresh. Search
@@ -30,7 +28,7 @@ _PROGRAMS = """\
 
 
 async def llms_txt(rowen: Rowen, *, base: str, assistants: bool) -> str:
-    """The page; `base` is where the server is reached. `assistants`: whether `/mcp` is there."""
+    """Return the page of a server at the address `base`; `assistants` says whether it has `/mcp`."""
     held = await rowen.sources.list()
     ways = [_ASSISTANTS, _PROGRAMS] if assistants else [_PROGRAMS]
     head = "\n".join([_HEAD, *(way.format(base=address(base.rstrip("/"))) for way in ways)])

@@ -18,8 +18,6 @@ from rowen.model.wording import count
 if TYPE_CHECKING:
     from rowen.model.sources import Source
 
-__all__ = ["lasts_ms", "list_resources", "list_templates", "read_resource"]
-
 MARKDOWN = "text/markdown"
 # A page of a list that a person scrolls through.
 _PAGE = 100

@@ -1,13 +1,14 @@
-"""The server: which tools and resources it offers to whom, and how it answers.
+"""The server: the tools and resources that it offers to a caller, and its answers.
 
-What is asked first (what there is to call) needs no database, and is answered while that is being opened.
+The list of tools, which clients request first, needs no database, and is sent while that is being opened.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import mcp_types as types
@@ -17,7 +18,8 @@ from mcp.shared.exceptions import MCPError
 
 from rowen.errors import Hint, RefusedError, RowenError, StoreError, UsageError
 from rowen.interfaces.mcp.resources import list_resources, list_templates, read_resource
-from rowen.interfaces.mcp.tool import ToolAnswer, ToolCall, ToolSpec
+from rowen.interfaces.mcp.tool import ToolCall, ToolSpec
+from rowen.interfaces.mcp.tools import TOOLS
 from rowen.interfaces.mcp.watching import ChangeWatch
 from rowen.model.access import Principal
 from rowen.version import __version__
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
 
     from rowen.errors import Action
     from rowen.operations import Rowen
-
-__all__ = ["INSTRUCTIONS", "AssistantServer", "Profile"]
 
 Profile: TypeAlias = Literal["rowen", "docs-server"]
 
@@ -54,7 +54,7 @@ _Ctx: TypeAlias = "ServerRequestContext[Any, Any]"
 
 
 class AssistantServer:
-    """Answers assistants, whichever way they came."""
+    """The tools and resources for assistants, over any transport."""
 
     def __init__(
         self,
@@ -68,8 +68,10 @@ class AssistantServer:
         self._opened = opened
         self._allow_writes = allow_writes
         self._local_files = local_files
-        self._profile = profile
-        self._tools = _tools(profile)
+        # Its modules are imported only for its profile.
+        self._docs = import_module("rowen.interfaces.mcp.docs_server") if profile == "docs-server" else None
+        tools: Iterable[ToolSpec] = self._docs.DOCS_SERVER_TOOLS if self._docs else TOOLS
+        self._tools = {tool.name: tool for tool in tools}
         self._background: set[asyncio.Task[Any]] = set()
         self.watch = ChangeWatch(opened)
         self.protocol: Server[Any] = Server(
@@ -89,7 +91,7 @@ class AssistantServer:
         )
 
     async def close(self) -> None:
-        """End what was begun: runs at a checkpoint, if they come to one soon."""
+        """End the work that was begun: runs at a checkpoint, if they reach one soon."""
         await self.watch.close()
         if self._background:
             (await self._opened()).stop()
@@ -99,7 +101,7 @@ class AssistantServer:
         await asyncio.gather(*self._background, return_exceptions=True)
 
     def _offered(self, ctx: _Ctx) -> dict[str, ToolSpec]:
-        """The tools that may be called by who asks."""
+        """Return the tools that the caller may call."""
         principal = _principal(ctx)
         return {
             name: tool
@@ -115,7 +117,11 @@ class AssistantServer:
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name!r}.")
         try:
-            self._check(ctx, tool)
+            if tool.name not in self._offered(ctx):
+                raise RefusedError(
+                    f"{tool.name} may not be called here.",
+                    hint="Whoever runs this has to allow writes; over HTTP the token has to as well.",
+                )
             answer = await tool.run(await self._call(), **_arguments(tool, params.arguments or {}))
         except RowenError as problem:
             await self._note(ctx, tool, problem.http_status)
@@ -127,10 +133,13 @@ class AssistantServer:
         await self._note(ctx, tool, _DONE)
         if tool.changes_sources:
             await self.watch.sources_changed()
-        return _answered(answer)
+        return types.CallToolResult(
+            content=[types.TextContent(type="text", text=answer.markdown)],
+            structured_content=answer.result.model_dump(mode="json", by_alias=True),
+        )
 
     async def _note(self, ctx: _Ctx, tool: ToolSpec, status: int) -> None:
-        """Write down who wrote, or tried to; on standard input and output nobody else can."""
+        """Record a write, or an attempt, in the audit log; on standard input and output there is only one caller."""
         principal = _principal(ctx)
         if principal is None or not tool.writes:
             return
@@ -145,13 +154,6 @@ class AssistantServer:
         except StoreError as problem:
             log.error("what %s wrote could not be noted: %s", principal.name, problem)
 
-    def _check(self, ctx: _Ctx, tool: ToolSpec) -> None:
-        if tool.name not in self._offered(ctx):
-            raise RefusedError(
-                f"{tool.name} may not be called here.",
-                hint="Whoever runs this has to allow writes; over HTTP the token has to as well.",
-            )
-
     async def _call(self) -> ToolCall:
         return ToolCall(await self._opened(), local_files=self._local_files, background=self._background)
 
@@ -159,40 +161,37 @@ class AssistantServer:
         self, ctx: _Ctx, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         cursor = params.cursor if params else None
-        found = await self._resource(list_resources(await self._call(), cursor))
-        if self._profile == "docs-server" and cursor is None:
-            from rowen.interfaces.mcp.docs_server import docs_resources
-
-            found.resources[:0] = docs_resources(jobs=self._shows_jobs(ctx))
-        return found
+        listed = await self._resource(list_resources(await self._call(), cursor))
+        if self._docs and cursor is None:
+            listed.resources[:0] = self._docs.docs_resources(jobs=self._shows_jobs(ctx))
+        return listed
 
     async def _list_templates(
         self, ctx: _Ctx, _: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        found = list_templates()
-        if self._profile == "docs-server":
-            from rowen.interfaces.mcp.docs_server import docs_templates
-
-            found.resource_templates[:0] = docs_templates(jobs=self._shows_jobs(ctx))
-        return found
+        listed = list_templates()
+        if self._docs:
+            listed.resource_templates[:0] = self._docs.docs_templates(jobs=self._shows_jobs(ctx))
+        return listed
 
     def _shows_jobs(self, ctx: _Ctx) -> bool:
-        """Whether who asks may see jobs as a tool, and so as a resource."""
+        """Return whether the caller may see jobs as a tool, and so as a resource."""
         return "list_jobs" in self._offered(ctx)
 
     async def _read_resource(self, ctx: _Ctx, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
-        if self._profile == "docs-server" and uri.startswith("docs://"):
-            from rowen.interfaces.mcp.docs_server import read_docs_resource
-
-            return await self._resource(read_docs_resource(await self._call(), uri, jobs=self._shows_jobs(ctx)))
+        if self._docs and uri.startswith("docs://"):
+            reading = self._docs.read_docs_resource(await self._call(), uri, jobs=self._shows_jobs(ctx))
+            resource: types.ReadResourceResult = await self._resource(reading)
+            return resource
         return await self._resource(read_resource(await self._call(), uri))
 
-    async def _resource(self, asked: Awaitable[T]) -> T:
+    async def _resource(self, reading: Awaitable[T]) -> T:
         try:
-            return await asked
+            return await reading
         except RowenError as problem:
-            raise _protocol_error(problem) from problem
+            code = {404: _RESOURCE_NOT_FOUND, 400: types.INVALID_PARAMS}.get(problem.http_status, types.INTERNAL_ERROR)
+            raise MCPError(code, str(problem), problem.to_json()) from problem
 
     async def _subscribe(self, ctx: _Ctx, params: types.SubscribeRequestParams) -> types.EmptyResult:
         await self._resource(self.watch.subscribe(ctx, str(params.uri)))
@@ -203,20 +202,10 @@ class AssistantServer:
         return types.EmptyResult()
 
 
-def _tools(profile: Profile) -> dict[str, ToolSpec]:
-    if profile == "docs-server":
-        from rowen.interfaces.mcp.docs_server import DOCS_SERVER_TOOLS
-
-        return {tool.name: tool for tool in DOCS_SERVER_TOOLS}
-    from rowen.interfaces.mcp.tools import TOOLS
-
-    return {tool.name: tool for tool in TOOLS}
-
-
 def _principal(ctx: _Ctx) -> Principal | None:
-    """Who asks; None where nobody has to say so."""
-    found: Principal | None = getattr(getattr(ctx.request, "state", None), "principal", None)
-    return found
+    """Return the caller; None on standard input and output."""
+    principal: Principal | None = getattr(getattr(ctx.request, "state", None), "principal", None)
+    return principal
 
 
 def _described(tool: ToolSpec) -> types.Tool:
@@ -246,18 +235,12 @@ def _arguments(tool: ToolSpec, values: dict[str, Any]) -> dict[str, Any]:
         ) from None
 
 
-def _answered(answer: ToolAnswer) -> types.CallToolResult:
-    text = types.TextContent(type="text", text=answer.markdown)
-    told = answer.result.model_dump(mode="json", by_alias=True)
-    return types.CallToolResult(content=[text], structured_content=told)
-
-
 def _failed(problem: RowenError) -> types.CallToolResult:
-    """An error as the model sees it: the words and the code of the one tree, actions named as tools."""
+    """Return an error for a model: its message and code, with actions named as tools."""
     hint = problem.hint.worded(_as_tool) if isinstance(problem.hint, Hint) else problem.hint
     again = " Trying again later may help." if problem.retryable else ""
     hint = f" {hint[:1].upper()}{hint[1:]}" if hint else ""
-    # One line, whatever a server answered that the error tells of.
+    # One line, even if the message quotes a server.
     text = " ".join(f"{problem.code}: {problem}{hint}{again}".split())
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text)], structured_content=problem.to_json(), is_error=True
@@ -268,12 +251,7 @@ _TOOL_OF = {"sync": "sync_source", "sources": "list_sources", "remove": "remove_
 
 
 def _as_tool(action: Action) -> str:
-    """An action in words of this interface: as a tool where there is one, else as a command for the user."""
+    """Return an action as a tool where there is one, else as a command for the user."""
     if action.name in {"search", "extract"} or action.name in _TOOL_OF:
         return f"the tool {_TOOL_OF.get(action.name, action.name)}"
     return f"`{action.command}` at the command line"
-
-
-def _protocol_error(problem: RowenError) -> MCPError:
-    code = {404: _RESOURCE_NOT_FOUND, 400: types.INVALID_PARAMS}.get(problem.http_status, types.INTERNAL_ERROR)
-    return MCPError(code, str(problem), problem.to_json())

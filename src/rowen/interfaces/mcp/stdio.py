@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from rowen.operations import Rowen
     from rowen.settings import Settings
 
-__all__ = ["serve"]
-
 # Writing an answer to a pipe takes a millisecond; ten are noticed by nobody.
 _ANSWER_IS_OUT_S = 0.01
 # 128 and the number of SIGINT, as shells have it.

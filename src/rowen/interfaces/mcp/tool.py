@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from inspect import Parameter as Missing
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import msgspec
 from msgspec import Meta
@@ -22,8 +22,6 @@ from rowen.operations.registry import Parameter, parameter_of, scope_of, signatu
 
 if TYPE_CHECKING:
     from rowen.operations import Rowen
-
-__all__ = ["Arguments", "ToolAnswer", "ToolCall", "ToolResult", "ToolSpec", "arguments_of", "at_most"]
 
 log = logging.getLogger(__name__)
 
@@ -72,23 +70,22 @@ def arguments_of(
     Own arguments are annotated types, or pairs of such a type and a default. `rename` has the names that a model sends,
     by the names of the parameters.
     """
-    declared = {name: parameter_of(name, *_with_default(hint)) for name, hint in own.items()}
-    derived = {one.name: one for one in signature_of(operation).sent} if operation else {}
-    kept = {
-        name: declared.pop(name, one)
-        for name, one in derived.items()
+    declared = {
+        name: parameter_of(name, *(hint if isinstance(hint, tuple) else (hint, Missing.empty)))
+        for name, hint in own.items()
+    }
+    derived = {parameter.name: parameter for parameter in signature_of(operation).sent} if operation else {}
+    chosen = {
+        name: declared.pop(name, parameter)
+        for name, parameter in derived.items()
         if name in own or (name not in leave_out and (only is None or name in only))
     }
-    return Arguments({(rename or {}).get(name, name): one for name, one in {**kept, **declared}.items()})
+    return Arguments({(rename or {}).get(name, name): parameter for name, parameter in {**chosen, **declared}.items()})
 
 
 def at_most(results: int) -> Any:
     """Return the type of `limit` for a tool, which gives fewer results at once than other interfaces."""
     return Annotated[int, Meta(ge=1, le=results, description="Maximum number of results.")]
-
-
-def _with_default(hint: Any) -> tuple[Any, Any]:
-    return hint if isinstance(hint, tuple) else (hint, Missing.empty)
 
 
 def _short(schema: dict[str, Any]) -> dict[str, Any]:
@@ -103,6 +100,12 @@ def _without(schema: dict[str, Any], *names: str) -> dict[str, Any]:
 
 class ToolResult(BaseModel):
     """The result of a tool for programs."""
+
+    @classmethod
+    def of(cls, thing: object, **more: Any) -> Self:
+        """Return a result with the attributes of a thing that have the same names, and other values."""
+        names = [name for name in cls.model_fields if name not in more and hasattr(thing, name)]
+        return cls(**{name: getattr(thing, name) for name in names}, **more)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from rowen.model.changes import Change
     from rowen.operations import Rowen
 
-__all__ = ["ChangeWatch"]
-
 log = logging.getLogger(__name__)
 
 # A client watches what its user has open: dozens. Each address takes 300 bytes for as long as the stream lasts.

@@ -4,8 +4,6 @@ from typing import Any
 
 from rowen.interfaces.rest.derived import RouteBody, RouteCall, RouteGroup, created, empty, list_of, page_of, plain
 
-__all__ = ["router"]
-
 router = RouteGroup(tags=["access"])
 
 _BODY = RouteBody("TokenBody", {"name": "dashboard", "scope": "read"})

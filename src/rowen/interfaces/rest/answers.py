@@ -4,13 +4,13 @@ import asyncio
 import json
 import re
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path, PurePath
-from typing import Annotated, Any, Self, TypeVar
+from typing import Any, Self
 
-from fastapi import Query, Request
+from fastapi import Request
 from starlette.datastructures import URL
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -19,23 +19,6 @@ from rowen.model.changes import Publication
 from rowen.operations.facts import fact
 from rowen.operations.feeds import until
 from rowen.operations.paging import Page
-
-__all__ = [
-    "MEDIA_TYPE_EVENTS",
-    "After",
-    "Limit",
-    "TemporaryFolder",
-    "begun",
-    "encoded",
-    "event",
-    "events",
-    "listed",
-    "made",
-    "page",
-    "published",
-    "told",
-    "validated",
-]
 
 
 def encoded(value: Any) -> bytes:
@@ -55,18 +38,11 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-T = TypeVar("T")
-
 JSON = "application/json"
-# A quarter of what a page of a large list may have at most.
+# A quarter of the largest page.
 DEFAULT_LIMIT = 50
-MOST = 200
-"""Of one page: of texts and records that is a megabyte; who wants all takes an export."""
 _ETAG_CHARS = 32  # 128 bits: two answers that share them will not be met
 _TAGS = re.compile(r'(?:W/)?("[^"]*")')
-
-Limit = Annotated[int, Query(ge=1, le=MOST, description="at most so many")]
-After = Annotated[str | None, Query(max_length=4000, description="the `next` of the page before")]
 
 
 def told(request: Request, thing: Any, *, headers: Mapping[str, str] | None = None) -> Response:
@@ -79,33 +55,27 @@ def listed(request: Request, things: Any) -> Response:
     return told(request, {"items": [fact(thing) for thing in things]})
 
 
-def page(request: Request, found: Page[T], *, form: Callable[[T], dict[str, Any]] = fact) -> Response:
+def page(request: Request, things: Page[Any]) -> Response:
     """Return a page of a list, with the address of the next page."""
-    headers = {} if found.next is None else {"Link": f'<{next_address(request, found.next)}>; rel="next"'}
-    return told(request, {"items": [form(one) for one in found], "next": found.next}, headers=headers)
+    headers = {} if things.next is None else {"Link": f'<{next_address(request, things.next)}>; rel="next"'}
+    return told(request, {"items": [fact(thing) for thing in things], "next": things.next}, headers=headers)
 
 
 def next_address(request: Request, cursor: str) -> URL:
     """Return the address of the next page; relative, so that it holds behind any proxy."""
-    asked = request.url.include_query_params(after=cursor)
-    return asked.replace(scheme="", netloc="")
+    return request.url.include_query_params(after=cursor).replace(scheme="", netloc="")
 
 
 def made(thing: Any, location: str, *, status: int = 201) -> Response:
     """Return a new thing and its address."""
-    told_of = thing if isinstance(thing, dict) else fact(thing)
-    return Response(encoded(told_of), status, {"Location": location, "Cache-Control": "no-store"}, JSON)
-
-
-def begun(thing: Any, location: str) -> Response:
-    """Something that takes longer, and where it is told how far it is."""
-    return made(thing, location, status=202)
+    values = thing if isinstance(thing, dict) else fact(thing)
+    return Response(encoded(values), status, {"Location": location, "Cache-Control": "no-store"}, JSON)
 
 
 def published(request: Request, document: Publication) -> Response:
     """Return a document with its own validator; one that never changes may be cached for a year."""
-    kept = "max-age=31536000, immutable" if document.immutable else "no-cache"
-    return validated(request, document.body, document.media_type, etag=document.etag, headers={"Cache-Control": kept})
+    caching = {"Cache-Control": "max-age=31536000, immutable" if document.immutable else "no-cache"}
+    return validated(request, document.body, document.media_type, etag=document.etag, headers=caching)
 
 
 def validated(
@@ -121,14 +91,11 @@ def validated(
     # Answers differ by caller: caches must not give one caller the answer of another.
     sent = {"ETag": etag, "Cache-Control": "private, no-cache", "Vary": "Accept, Authorization, Cookie"}
     sent |= headers or {}
-    if _has(request.headers.get("if-none-match"), etag):
+    # Compared weakly, as RFC 9110 requires for GET.
+    known = request.headers.get("if-none-match")
+    if known is not None and (known.strip() == "*" or etag in _TAGS.findall(known)):
         return Response(status_code=304, headers=sent)
     return Response(body, headers=sent, media_type=media_type)
-
-
-def _has(header: str | None, etag: str) -> bool:
-    """Return whether a client has it already; compared weakly, as RFC 9110 requires for GET."""
-    return header is not None and (header.strip() == "*" or etag in _TAGS.findall(header))
 
 
 MEDIA_TYPE_EVENTS = "text/event-stream"
@@ -142,10 +109,9 @@ def events(request: Request, stream: AsyncGenerator[bytes]) -> StreamingResponse
     return StreamingResponse(until(closing, stream), media_type=MEDIA_TYPE_EVENTS, headers=_HEADERS)
 
 
-def event(name: str, told: object, *, number: int | None = None) -> bytes:
+def event(name: str, data: object) -> bytes:
     """Return one event, with its data as JSON on one line."""
-    line = b"" if number is None else f"id: {number}\n".encode()
-    return line + f"event: {name}\ndata: ".encode() + encoded(told) + b"\n\n"
+    return f"event: {name}\ndata: ".encode() + encoded(data) + b"\n\n"
 
 
 class TemporaryFolder:

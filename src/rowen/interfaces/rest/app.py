@@ -30,8 +30,6 @@ from rowen.interfaces.rest.document import docs_page, document
 from rowen.interfaces.rest.problems import install
 from rowen.operations import Rowen
 
-__all__ = ["PREFIX", "api_of"]
-
 PREFIX = "/api/v1"
 # Routes are tried in order: the most frequent come first.
 _RESOURCES = (

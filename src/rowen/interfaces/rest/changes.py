@@ -16,8 +16,6 @@ from rowen.interfaces.rest.derived import RouteCall, RouteGroup, Service, fact_o
 from rowen.model.changes import Change
 from rowen.operations.paging import Page
 
-__all__ = ["lines", "router"]
-
 router = RouteGroup(tags=["changes"])
 
 

@@ -5,7 +5,6 @@ import re
 import types
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
@@ -20,36 +19,15 @@ from starlette.responses import Response
 from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 
-from rowen.errors import Hint, RefusedError, UsageError, action
+from rowen.errors import Hint, RefusedError, action
 from rowen.interfaces.rest.answers import DEFAULT_LIMIT, listed, made, page, told
 from rowen.interfaces.rest.shapes import Responses, example, list_example, list_shape, page_example, page_shape, shape
 from rowen.model.access import Principal, Scope
-from rowen.model.dates import parse_since
 from rowen.model.text import check_storable
 from rowen.operations import Rowen
 from rowen.operations.registry import Parameter, operation_named, scope_of, signature_of
 
-__all__ = [
-    "CostlyRoute",
-    "Requirement",
-    "RouteAnswer",
-    "RouteBody",
-    "RouteCall",
-    "RouteGroup",
-    "Service",
-    "accepted",
-    "created",
-    "custom",
-    "empty",
-    "fact_of",
-    "list_of",
-    "page_of",
-    "plain",
-]
-
 _BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length")
-# A bigint has 19 digits, and the database refuses more.
-_MOST_NUMBER = 10**18
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +324,7 @@ class _Reader:
                 if f"field_{other.name}" in body.model_fields_set or other.name in self._defaults:
                     arguments[other.name] = getattr(body, f"field_{other.name}")
             elif (value := sent[f"query_{other.name}"]) is not None and value != ():
-                arguments[other.name] = _moment(value, other) if "wire" in other.extra else value
+                arguments[other.name] = other.convert(value) if "wire" in other.extra else value
         return arguments
 
     def _default(self, one: Parameter) -> Any:
@@ -432,19 +410,3 @@ def _help(kind: Any) -> str:
 def _examples(parameter: Parameter) -> list[Any] | None:
     metas = [one for one in getattr(parameter.type, "__metadata__", ()) if isinstance(one, Meta)]
     return next((meta.examples for meta in metas if meta.examples), None)
-
-
-def _moment(text: str, parameter: Parameter) -> int | datetime | timedelta:
-    """Return a date or an interval as a time; where the change log is meant, also one of its numbers."""
-    takes_number = int in get_args(parameter.extra["wire"])
-    try:
-        moment = parse_since(text)
-    except (ValueError, OverflowError):
-        moment = -1
-    if isinstance(moment, int) and takes_number and not 0 <= moment < _MOST_NUMBER:
-        raise UsageError(f"{text!r} is not a change number, interval or date.", hint="Such as 42, 2h, 1d, 2026-01-31.")
-    if isinstance(moment, int) and not takes_number:
-        raise UsageError(f"{text!r} is not a date or interval.", hint="Such as 2h, 1d, 2026-01-31.")
-    if takes_number or not isinstance(moment, timedelta):
-        return moment
-    return datetime.now(UTC) - moment

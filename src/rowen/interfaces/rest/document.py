@@ -28,12 +28,6 @@ from rowen.interfaces.rest.problems import ProblemDetails, described
 from rowen.model.access import Scope
 from rowen.version import __version__
 
-__all__ = [
-    "OPEN",
-    "docs_page",
-    "document",
-]
-
 OPEN = ("/healthz", "/readyz", "/push/")
 """Paths that need no token: probes, and messages that are signed."""
 
@@ -59,18 +53,14 @@ _KEY = {
 
 def document(app: FastAPI) -> dict[str, Any]:
     """Return the whole document; it is created once."""
-    if app.openapi_schema is None:
-        app.openapi_schema = _made(app)
-    return app.openapi_schema
-
-
-def _made(app: FastAPI) -> dict[str, Any]:
-    made = get_openapi(
+    if app.openapi_schema is not None:
+        return app.openapi_schema
+    whole = get_openapi(
         title="Rowen", version=__version__, openapi_version="3.1.0", description=_ABOUT, routes=app.routes
     )
     if address := app.state.rowen.settings.public_url:
-        made["servers"] = [{"url": address.rstrip("/")}]
-    parts = made.setdefault("components", {})
+        whole["servers"] = [{"url": address.rstrip("/")}]
+    parts = whole.setdefault("components", {})
     parts.setdefault("schemas", {})["Problem"] = ProblemDetails.model_json_schema()
     for name in ("HTTPValidationError", "ValidationError"):
         parts["schemas"].pop(name, None)
@@ -81,8 +71,9 @@ def _made(app: FastAPI) -> dict[str, Any]:
     for route in iter_route_contexts(app.routes):
         if isinstance(route.original_route, APIRoute) and route.include_in_schema:
             for method in route.methods or ():
-                _finish(made["paths"][route.path_format][method.lower()], route, method)
-    return made
+                _finish(whole["paths"][route.path_format][method.lower()], route, method)
+    app.openapi_schema = whole
+    return whole
 
 
 def _finish(operation: dict[str, Any], route: RouteContext, method: str) -> None:
@@ -98,9 +89,9 @@ def _finish(operation: dict[str, Any], route: RouteContext, method: str) -> None
     answers.pop("422", None)
     for kind in _problems(route, method, is_open=is_open):
         answer = answers.setdefault(str(kind.http_status), {})
-        told = described(kind)
-        answer["description"] = answer.get("description") or told["description"]
-        answer.setdefault("content", {}).update(told["content"])
+        error = described(kind)
+        answer["description"] = answer.get("description") or error["description"]
+        answer.setdefault("content", {}).update(error["content"])
     answers["default"] = described(RowenError) | {"description": "Any other error, by its own status."}
     if method == "GET" and not is_open and not any(part in path for part in _UNVALIDATED):
         answers["304"] = {"description": "It is what the client has already."}
@@ -120,8 +111,8 @@ def _problems(route: RouteContext, method: str, *, is_open: bool) -> Iterator[ty
 
 def scope_of(route: RouteContext) -> Scope:
     """Return the scope that a route needs."""
-    found = [requirement.scope for requirement in _requirements(route.dependant)]
-    return max(found, key=list(Scope).index, default=Scope.READ)
+    scopes = [requirement.scope for requirement in _requirements(route.dependant)]
+    return max(scopes, key=list(Scope).index, default=Scope.READ)
 
 
 def _requirements(dependant: Dependant) -> Iterator[Requirement]:
@@ -153,7 +144,7 @@ def docs_page(document: dict[str, Any], *, base: str = "") -> str:
             groups.setdefault(tag, []).append(_operation(base + path, method.upper(), operation))
     links = "".join(f'<a href="#{escape(tag)}">{escape(tag)}</a>' for tag in groups)
     parts = (f'<h2 id="{escape(tag)}">{escape(tag)}</h2>{"".join(group)}' for tag, group in groups.items())
-    about = "".join(f"<p>{escape(one)}</p>" for one in document["info"]["description"].strip().split("\n\n"))
+    about = _paragraphs(document["info"]["description"].strip())
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><title>Rowen API</title>'
@@ -165,28 +156,25 @@ def docs_page(document: dict[str, Any], *, base: str = "") -> str:
 
 
 def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
-    scope = operation.get("x-scope")
-    told = f'<span class="scope">{escape(scope)}</span>' if scope else '<span class="scope">open</span>'
-    about = "".join(f"<p>{escape(one)}</p>" for one in operation.get("description", "").split("\n\n"))
-    return (
-        f"<details><summary><code>{method} {escape(path)}</code> {escape(operation.get('summary', ''))}{told}</summary>"
-        f"{about}{_parameters(operation)}{''.join(_examples(operation))}</details>"
-    )
-
-
-def _parameters(operation: dict[str, Any]) -> str:
     rows = "".join(
-        f"<tr><td><code>{escape(one['name'])}</code></td><td>{escape(one['in'])}</td>"
-        f"<td>{escape(one.get('description', ''))}</td></tr>"
-        for one in operation.get("parameters", ())
+        f"<tr><td><code>{escape(parameter['name'])}</code></td><td>{escape(parameter['in'])}</td>"
+        f"<td>{escape(parameter.get('description', ''))}</td></tr>"
+        for parameter in operation.get("parameters", ())
     )
-    return f"<table><tr><th>parameter</th><th>in</th><th>meaning</th></tr>{rows}</table>" if rows else ""
-
-
-def _examples(operation: dict[str, Any]) -> Iterator[str]:
+    table = f"<table><tr><th>parameter</th><th>in</th><th>meaning</th></tr>{rows}</table>" if rows else ""
+    examples = ""
     for status, answer in operation["responses"].items():
         for media, content in answer.get("content", {}).items():
             if status < "300" and "example" in content:
-                shown = content["example"]
-                text = shown if isinstance(shown, str) else json.dumps(shown, indent=2, ensure_ascii=False)
-                yield f"<p>{escape(status)} <code>{escape(media)}</code></p><pre>{escape(text)}</pre>"
+                example = content["example"]
+                text = example if isinstance(example, str) else json.dumps(example, indent=2, ensure_ascii=False)
+                examples += f"<p>{escape(status)} <code>{escape(media)}</code></p><pre>{escape(text)}</pre>"
+    return (
+        f"<details><summary><code>{method} {escape(path)}</code> {escape(operation.get('summary', ''))}"
+        f'<span class="scope">{escape(operation.get("x-scope") or "open")}</span></summary>'
+        f"{_paragraphs(operation.get('description', ''))}{table}{examples}</details>"
+    )
+
+
+def _paragraphs(text: str) -> str:
+    return "".join(f"<p>{escape(paragraph)}</p>" for paragraph in text.split("\n\n"))

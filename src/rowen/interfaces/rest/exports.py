@@ -13,8 +13,6 @@ from rowen.interfaces.rest.derived import CostlyRoute, RouteCall, RouteGroup, cu
 from rowen.interfaces.rest.shapes import Responses
 from rowen.model.datasets import check_record_kinds
 
-__all__ = ["router"]
-
 router = RouteGroup(tags=["exports"], route_class=CostlyRoute)
 
 # Large enough that the disk is not asked for every packet, small enough for many at once.

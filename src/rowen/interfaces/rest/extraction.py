@@ -12,8 +12,6 @@ from rowen.interfaces.rest.shapes import EXAMPLES, list_example, list_shape, sha
 from rowen.model.queue import Job
 from rowen.operations.parameters import DryRun
 
-__all__ = ["carried", "router"]
-
 router = RouteGroup(tags=["extractions"])
 carried = RouteGroup(tags=["schemas"])
 

@@ -6,8 +6,6 @@ from rowen.interfaces.rest.answers import published
 from rowen.interfaces.rest.derived import RouteCall, RouteGroup, custom
 from rowen.interfaces.rest.shapes import Responses
 
-__all__ = ["router"]
-
 router = RouteGroup(tags=["feeds"])
 
 _OF_SOURCE = {"source": "name"}

@@ -12,8 +12,6 @@ from rowen.interfaces.rest.shapes import EXAMPLES, example
 from rowen.operations.facts import fact, redacted, redacted_at
 from rowen.operations.registry import CONTACTS
 
-__all__ = ["MARKDOWN", "prefers_markdown", "router"]
-
 router = RouteGroup(tags=["items"])
 
 MARKDOWN = "text/markdown; charset=utf-8"

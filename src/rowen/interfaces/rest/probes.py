@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -16,12 +16,6 @@ from rowen.model.models import Costs
 from rowen.model.sources import Overview
 from rowen.model.status import CircuitStatus, Health
 from rowen.version import __version__
-
-__all__ = [
-    "MEDIA_TYPE_METRICS",
-    "metrics",
-    "router",
-]
 
 MEDIA_TYPE_METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -38,28 +32,43 @@ def metrics(
     health: Health, sources: list[Overview], *, last_change: int, costs: Costs, circuits: Sequence[CircuitStatus]
 ) -> str:
     """Return all metrics in the text format."""
-    found = [*_of_all(health, last_change, costs), *_of_circuits(circuits), *_of_sources(sources, health)]
-    return "".join(map(_written, found))
+    all_metrics = [*_of_all(health, last_change, costs), *_of_circuits(circuits), *_of_sources(sources, health)]
+    return "".join(
+        "\n".join(
+            [
+                f"# HELP rowen_{metric.name} {metric.about}",
+                f"# TYPE rowen_{metric.name} {metric.kind}",
+                *(f"rowen_{metric.name}{labels} {float(value):.17g}" for labels, value in metric.samples),
+            ]
+        )
+        + "\n"
+        for metric in all_metrics
+    )
 
 
 def _of_all(health: Health, last_change: int, costs: Costs) -> Iterator[_Metric]:
-    queue = {"ready": health.queue.ready, "later": health.queue.later, "running": health.queue.running}
-    late_s = health.oldest_due.late_s if health.oldest_due else 0.0
+    states = ("ready", "later", "running")
+    jobs = [(_labels({"state": state}), getattr(health.queue, state)) for state in states]
     yield _Metric("build_info", "The version that answers.", [(_labels({"version": __version__}), 1)])
     yield _Metric("changes_total", "Lines of the change log.", [("", last_change)], "counter")
-    yield _Metric(
-        "queue_jobs", "Jobs of the queue.", [(_labels({"state": state}), number) for state, number in queue.items()]
-    )
-    yield _Metric("queue_paused", "1 while no job is begun.", [("", health.queue.paused)])
-    yield _Metric("workers", "Processes that take jobs.", [("", len(health.workers))])
-    yield _Metric("sources_due", "Sources that are due and not begun.", [("", health.due)])
-    yield _Metric("oldest_due_seconds", "How late the longest due source is.", [("", late_s)])
-    yield _Metric("circuits_open", "Sources that wait for a host that failed.", [("", len(health.circuits))])
-    yield _Metric("embeddings_pending", "Passages without a vector.", [("", health.embeddings_pending)])
-    yield _Metric("quarantined", "Items that could not be read.", [("", health.quarantined)])
-    yield _Metric("deletions_held", "Deletions that were held back.", [("", health.deletions_held)])
-    yield _Metric("paid_usd_30d", "What paid calls cost in 30 days.", [("", costs.usd)])
-    yield _Metric("avoided_usd_30d", "What calls would have cost that were not made.", [("", costs.avoided_usd)])
+    yield _Metric("queue_jobs", "Jobs of the queue.", jobs)
+    for name, about, value in (
+        ("queue_paused", "1 while no job is begun.", health.queue.paused),
+        ("workers", "Processes that take jobs.", len(health.workers)),
+        ("sources_due", "Sources that are due and not begun.", health.due),
+        (
+            "oldest_due_seconds",
+            "How late the longest due source is.",
+            health.oldest_due.late_s if health.oldest_due else 0.0,
+        ),
+        ("circuits_open", "Sources that wait for a host that failed.", len(health.circuits)),
+        ("embeddings_pending", "Passages without a vector.", health.embeddings_pending),
+        ("quarantined", "Items that could not be read.", health.quarantined),
+        ("deletions_held", "Deletions that were held back.", health.deletions_held),
+        ("paid_usd_30d", "What paid calls cost in 30 days.", costs.usd),
+        ("avoided_usd_30d", "What calls would have cost that were not made.", costs.avoided_usd),
+    ):
+        yield _Metric(name, about, [("", value)])
 
 
 def _of_circuits(circuits: Sequence[CircuitStatus]) -> Iterator[_Metric]:
@@ -77,61 +86,40 @@ def _of_circuits(circuits: Sequence[CircuitStatus]) -> Iterator[_Metric]:
 def _of_sources(sources: list[Overview], health: Health) -> Iterator[_Metric]:
     # Written once: each source stands in eight metrics.
     labels = {source.name: _labels({"source": source.name, "kind": source.kind}) for source in sources}
-    failures = {one.source: one.failures for one in health.failing}
-    yield _Metric("source_items", "Items of a source.", [(labels[source.name], source.items) for source in sources])
-    yield _Metric(
-        "source_active", "1 unless paused.", [(labels[source.name], source.state == "active") for source in sources]
-    )
-    yield _Metric(
-        "source_last_run_timestamp_seconds",
-        "When a source was last looked at.",
-        [(labels[source.name], _seconds(source.last_run_at)) for source in sources if source.last_run_at],
-    )
-    yield _Metric(
-        "source_last_complete_timestamp_seconds",
-        "When a source was last seen whole.",
-        [(labels[source.name], _seconds(source.last_complete_at)) for source in sources if source.last_complete_at],
-    )
-    yield _Metric(
-        "source_failures",
-        "Failures in a row.",
-        [(labels[source.name], failures.get(source.name, 0)) for source in sources],
-    )
-    yield _Metric(
-        "source_stale_share",
-        "Share of items that are expected to be stale.",
-        [(labels[source.name], source.stale) for source in sources if source.stale is not None],
-    )
-    yield _Metric(
-        "source_deletions_held",
-        "Deletions held back.",
-        [(labels[source.name], source.deletions_held) for source in sources],
-    )
-    yield _Metric(
-        "source_quarantined",
-        "Items that could not be read.",
-        [(labels[source.name], source.quarantined) for source in sources],
-    )
+    failures = {failing.source: failing.failures for failing in health.failing}
 
+    def seconds(at: datetime | None) -> float | None:
+        return at.timestamp() if at else None
 
-def _written(metric: _Metric) -> str:
-    name = f"rowen_{metric.name}"
-    lines = [f"# HELP {name} {metric.about}", f"# TYPE {name} {metric.kind}"]
-    lines += [f"{name}{labels} {float(value):.17g}" for labels, value in metric.samples]
-    return "\n".join(lines) + "\n"
+    values: tuple[tuple[str, str, Callable[[Overview], float | None]], ...] = (
+        ("items", "Items of a source.", lambda source: source.items),
+        ("active", "1 unless paused.", lambda source: source.state == "active"),
+        (
+            "last_run_timestamp_seconds",
+            "When a source was last looked at.",
+            lambda source: seconds(source.last_run_at),
+        ),
+        (
+            "last_complete_timestamp_seconds",
+            "When a source was last seen whole.",
+            lambda source: seconds(source.last_complete_at),
+        ),
+        ("failures", "Failures in a row.", lambda source: failures.get(source.name, 0)),
+        ("stale_share", "Share of items that are expected to be stale.", lambda source: source.stale),
+        ("deletions_held", "Deletions held back.", lambda source: source.deletions_held),
+        ("quarantined", "Items that could not be read.", lambda source: source.quarantined),
+    )
+    for name, about, value_of in values:
+        samples = [(labels[source.name], value_of(source)) for source in sources]
+        yield _Metric(f"source_{name}", about, [(label, value) for label, value in samples if value is not None])
 
 
 def _labels(labels: Mapping[str, str]) -> str:
-    told = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
-    return f"{{{told}}}" if told else ""
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _seconds(at: datetime | None) -> float:
-    return at.timestamp() if at else 0.0
+    escaped = {
+        name: value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for name, value in labels.items()
+    }
+    text = ",".join(f'{name}="{value}"' for name, value in escaped.items())
+    return f"{{{text}}}" if text else ""
 
 
 router = APIRouter(tags=["probes"])

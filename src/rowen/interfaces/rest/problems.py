@@ -21,17 +21,6 @@ from rowen.errors import (
 )
 from rowen.interfaces.rest.answers import encoded
 
-__all__ = [
-    "ELSEWHERE",
-    "MEDIA_TYPE_PROBLEM",
-    "ProblemDetails",
-    "described",
-    "failing",
-    "install",
-    "problem_of",
-    "response_of",
-]
-
 MEDIA_TYPE_PROBLEM = "application/problem+json"
 
 _NOWHERE = "The page at / leads to all others; /api/docs lists what programs can ask for."
@@ -71,16 +60,16 @@ class ProblemDetails(BaseModel):
 
 def problem_of(problem: RowenError) -> dict[str, Any]:
     """Return an error as a problem."""
-    told = problem.to_json()
+    values = problem.to_json()
     hint = problem.hint.worded(_request) if isinstance(problem.hint, Hint) else problem.hint
     return {
         "type": f"urn:rowen:problem:{problem.code}",
         "title": (type(problem).__doc__ or "").partition("\n")[0].partition(";")[0].rstrip("."),
         "status": problem.http_status,
-        "detail": told["error"],
+        "detail": values["error"],
         "code": problem.code,
         "hint": hint,
-        "actions": told["actions"],
+        "actions": values["actions"],
         "retryable": problem.retryable,
     }
 
@@ -94,9 +83,9 @@ def _request(action: Action) -> str:
 
 def described(kind: type[RowenError]) -> dict[str, Any]:
     """Return a kind of error for the OpenAPI document."""
-    told = problem_of(kind())
+    example = problem_of(kind())
     schema = {"$ref": "#/components/schemas/Problem"}
-    return {"description": told["title"], "content": {MEDIA_TYPE_PROBLEM: {"schema": schema, "example": told}}}
+    return {"description": example["title"], "content": {MEDIA_TYPE_PROBLEM: {"schema": schema, "example": example}}}
 
 
 def failing(*kinds: type[RowenError]) -> dict[int | str, dict[str, Any]]:
@@ -110,14 +99,13 @@ ELSEWHERE = failing(SourceError, FetchTimeoutError)
 
 def response_of(problem: RowenError, **more: Any) -> Response:
     """Return the response to a failed request."""
-    told = problem_of(problem) | more
+    values = problem_of(problem) | more
     headers = {"Cache-Control": "no-store"}
-    if told["status"] == 401:
+    if values["status"] == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="rowen"'
-    wait_s = getattr(problem, "retry_in_s", None)
-    if wait_s:
+    if wait_s := getattr(problem, "retry_in_s", None):
         headers["Retry-After"] = str(max(1, round(wait_s)))
-    return Response(encoded(told), told["status"], headers, MEDIA_TYPE_PROBLEM)
+    return Response(encoded(values), values["status"], headers, MEDIA_TYPE_PROBLEM)
 
 
 def install(app: FastAPI) -> None:
@@ -137,8 +125,8 @@ async def _invalid(_: Request, problem: Exception) -> Response:
     assert isinstance(problem, RequestValidationError)  # noqa: S101 (what it was registered for)
     wrong = [{"where": ".".join(map(str, error["loc"])), "what": error["msg"]} for error in problem.errors()]
     first = f"{wrong[0]['where']}: {wrong[0]['what']}" if wrong else "it cannot be read"
-    told = UsageError(f"The request is wrong: {first}. Nothing was done.", hint="/api/docs shows what is expected.")
-    return response_of(told, errors=wrong)
+    error = UsageError(f"The request is wrong: {first}. Nothing was done.", hint="/api/docs shows what is expected.")
+    return response_of(error, errors=wrong)
 
 
 class _MethodError(UsageError):
@@ -151,19 +139,20 @@ async def _http_error(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, HTTPException)  # noqa: S101 (what it was registered for)
     match problem.status_code:
         case 404:
-            told: RowenError = NotFoundError(f"There is nothing at {request.url.path}.", hint=_NOWHERE)
+            error: RowenError = NotFoundError(f"There is nothing at {request.url.path}.", hint=_NOWHERE)
         case 405:
-            told = _MethodError(f"{request.method} is not for {request.url.path}.", hint="/api/docs lists what is.")
+            error = _MethodError(f"{request.method} is not for {request.url.path}.", hint="/api/docs lists what is.")
         case 400:
-            told = UsageError(f"The request cannot be read: {problem.detail}.")
+            error = UsageError(f"The request cannot be read: {problem.detail}.")
         case _:
-            told = RefusedError(str(problem.detail))
-    answer = response_of(told, status=problem.status_code)
-    answer.headers.update(problem.headers or {})
-    return answer
+            error = RefusedError(str(problem.detail))
+    response = response_of(error, status=problem.status_code)
+    response.headers.update(problem.headers or {})
+    return response
 
 
 async def _bug(_: Request, problem: Exception) -> Response:
     """Answer an unexpected error; its message may contain anything, and stays in the log."""
-    told = RowenError("Something unexpected happened. What was committed is kept.", hint="The server's log has more.")
-    return response_of(told)
+    return response_of(
+        RowenError("Something unexpected happened. What was committed is kept.", hint="The server's log has more.")
+    )

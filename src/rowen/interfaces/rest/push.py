@@ -15,8 +15,6 @@ from rowen.interfaces.rest.shapes import Responses, list_example
 from rowen.model.push import PushVerdict
 from rowen.operations.facts import fact
 
-__all__ = ["hooks", "router"]
-
 router = RouteGroup(tags=["push"])
 # Callers of these have no token: each message is signed.
 hooks = APIRouter(prefix="/push", tags=["hooks"])

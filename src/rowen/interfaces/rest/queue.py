@@ -6,8 +6,6 @@ from rowen.interfaces.rest.answers import told
 from rowen.interfaces.rest.derived import RouteCall, RouteGroup, fact_of, list_of, page_of
 from rowen.model.queue import QueueDepth
 
-__all__ = ["router"]
-
 router = RouteGroup(tags=["jobs"])
 
 router.offer("list_jobs", "GET /jobs", "queue.list", page_of("Job"))

@@ -25,8 +25,6 @@ from rowen.interfaces.rest.shapes import Responses
 from rowen.model.rdf import StatementFile, StatementReport
 from rowen.operations.parameters import Endpoint
 
-__all__ = ["dumps", "router"]
-
 router = RouteGroup(tags=["statements"])
 dumps = RouteGroup(tags=["statements"], route_class=CostlyRoute)
 

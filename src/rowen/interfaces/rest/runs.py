@@ -13,8 +13,6 @@ from rowen.operations import Rowen
 from rowen.operations.facts import fact
 from rowen.operations.feeds import KEEP_ALIVE, or_silence
 
-__all__ = ["router"]
-
 router = RouteGroup(tags=["runs"])
 
 # Proxies close connections on which nothing was sent for a minute.

@@ -2,8 +2,6 @@
 
 from rowen.interfaces.rest.derived import RouteBody, RouteGroup, created, fact_of, list_of
 
-__all__ = ["router"]
-
 router = RouteGroup(tags=["schemas"])
 
 _BODY = RouteBody(

@@ -13,8 +13,6 @@ from rowen.model.search import Answer
 from rowen.operations.facts import fact
 from rowen.operations.search import markdown
 
-__all__ = ["router"]
-
 router = RouteGroup(tags=["search"])
 
 # As the command line has it: some 2,000 tokens of passages for a model.

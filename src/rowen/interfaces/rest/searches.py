@@ -5,8 +5,6 @@ from urllib.parse import quote
 from rowen.interfaces.rest.answers import DEFAULT_LIMIT
 from rowen.interfaces.rest.derived import RouteBody, RouteGroup, created, empty, list_of
 
-__all__ = ["router"]
-
 router = RouteGroup(tags=["saved searches"])
 
 _SAVED = created("SavedSearch", lambda saved: f"/api/v1/saved-searches/{quote(saved.name, safe='')}/news")

@@ -1,14 +1,13 @@
 """Schemas of answers for the OpenAPI document, derived from the facts themselves, and an example of each."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
+from functools import cache
 from types import GenericAlias
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict, is_typeddict
 
 from rowen.interfaces.rest.answers import encoded
 from rowen.model.access import AccessToken, AuditLine, NewToken, Scope
@@ -31,38 +30,15 @@ from rowen.model.queue import Job, LiveWorker, QueueDepth
 from rowen.model.rdf import StatementReport, StatementSummary, StatementTarget
 from rowen.model.runs import Run, RunStats
 from rowen.model.schemas import Schema, SchemaChange, SchemaComparison, SchemaUse
-from rowen.model.search import Hit, SavedNews, SavedSearch, Twin
+from rowen.model.search import Hit, SavedNews, SavedSearch
 from rowen.model.sources import AppliedSource, Following, FoundVersion, Overview, Preview, Source
 from rowen.model.status import CircuitStatus, FailingSource, Health, Savings, TroubleGroup
 from rowen.model.webhooks import Delivery, Webhook, WebhookFilter
-from rowen.operations.facts import fact
-
-__all__ = [
-    "EXAMPLES",
-    "SHAPES",
-    "Responses",
-    "example",
-    "list_example",
-    "list_shape",
-    "page_example",
-    "page_shape",
-    "shape",
-]
+from rowen.operations.facts import FORMS, PLAIN, fact, names_of
 
 # A field of a TypedDict may have any name. Before Python 3.12 pydantic takes only this one.
 Shape = Any
 _typed_dict: Any = TypedDict
-
-
-def _list(of: Shape) -> Shape:
-    return GenericAlias(list, (of,))
-
-
-def _fields(kind: type, *, without: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the fields of a dataclass or named tuple with their types; all are required."""
-    hints = get_type_hints(kind)
-    names = [field.name for field in fields(kind)] if is_dataclass(kind) else list(hints)
-    return {name: hints[name] for name in names if name not in without}
 
 
 def _made(name: str, about: str | None, parts: dict[str, Any]) -> Shape:
@@ -72,15 +48,40 @@ def _made(name: str, about: str | None, parts: dict[str, Any]) -> Shape:
     return made
 
 
-def _shape_of(kind: type, *, without: Sequence[str] = (), **more: Any) -> Shape:
-    return _made(kind.__name__, kind.__doc__, _fields(kind, without=without) | more)
+def _list(of: Shape) -> Shape:
+    return GenericAlias(list, (of,))
 
 
-class BeforeAfter(BaseModel):
-    """What something was, and what it is now."""
+@cache
+def _shape_of(kind: type) -> Shape:
+    """Return the schema of a dataclass, a named tuple or a typed dictionary; all its fields are required."""
+    # In the document the other passages of a result are passages like the first one.
+    return _made(kind.__name__.removeprefix("Further"), kind.__doc__, _types_of(kind))
 
-    before: str
-    after: str
+
+def _types_of(kind: type) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    if is_typeddict(kind):
+        return hints
+    form = FORMS.get(kind, PLAIN)
+    types: dict[str, Any] = {}
+    for name in names_of(kind):
+        if name == form.inlined:
+            types |= _types_of(hints[name])
+        else:
+            computed = form.values[name][0] if name in form.values else None
+            declared = hints[name] if name in hints else computed or get_type_hints(getattr(kind, name).fget)["return"]
+            types[name] = _shaped(computed or declared)
+    return types
+
+
+def _shaped(hint: Any) -> Any:
+    """Return a type in which those with a JSON form of their own have its schema."""
+    if hint in FORMS or is_typeddict(hint) or (isinstance(hint, type) and hasattr(hint, "_fields")):
+        return _shape_of(hint)
+    if get_origin(hint) in (list, tuple) and (shaped := _shaped(get_args(hint)[0])) is not get_args(hint)[0]:
+        return _list(shaped)
+    return hint
 
 
 class Explanation(BaseModel):
@@ -93,107 +94,35 @@ class Explanation(BaseModel):
     model: str | None = None
 
 
-_PREVIEWED = _made(
-    "PreviewedItem",
-    "One of the first items of a source that is not kept.",
-    {"url": str, "title": str, "text": str, "tags": list[str], "language": str | None},
-)
-
-
-_PASSAGE = _made("KeptPassage", "A part of an item.", {"heading": list[str], "anchor": str | None, "text": str})
-_DETAIL = {
-    "etag": str | None,
-    "last_modified": str | None,
-    "body_hash": str | None,
-    "depth": int,
-    "links": int,
-    "passages": _list(_PASSAGE),
+_ANSWER = {
+    "items": _list(_shape_of(Hit)),
+    "corrections": dict[str, str],
+    "notes": list[str],
+    "explanation": Explanation | None,
+    "next": str | None,
 }
+_KINDS = (
+    *(AccessToken, AnnouncedDocument, AppliedSource, AuditLine, Case, Change, CircuitStatus, Costs, Delivery, Entry),
+    *(Extracted, Extraction, ExtractionReport, FieldDiff, Following, FoundVersion, Health, Hit, ItemDetail, ItemDiff),
+    *(ItemLine, Job, ModelStatus, NewToken, Overview, Poked, Preview, PushAccess, PushVerdict, Revision, SavedNews),
+    *(SavedSearch, Savings, Schema, SchemaComparison, SchemaUse, Source, SourceSchema, StatementReport),
+    *(StatementSummary, StatementTarget, Subscription, TroubleGroup, Webhook),
+)
+_RUN = {**_types_of(Run), **_types_of(RunStats)}
 
-
-def _found_shapes() -> dict[str, Shape]:
-    further = _shape_of(Passage, without=("anchor", "score", "similarity"), link=str)
-    hit = _shape_of(Hit, without=("further", "twins"), link=str, further=_list(further), twins=_list(_shape_of(Twin)))
-    return {
-        "Hit": hit,
-        "Answer": _made(
-            "Answer",
-            "What a search found, best first.",
-            {
-                "items": _list(hit),
-                "corrections": dict[str, str],
-                "notes": list[str],
-                "explanation": Explanation | None,
-                "next": str | None,
-            },
-        ),
-    }
-
-
-def _fact_shapes() -> dict[str, Shape]:
-    evidence = _shape_of(Evidence)
-    return {
-        "Extracted": _shape_of(Extracted, without=("evidence",), evidence=_list(evidence)),
-        "Extraction": _shape_of(
-            Extraction,
-            without=("evidence", "diff"),
-            diff=list[dict[str, Any]],
-            evidence=_list(evidence),
-        ),
-        "SourceSchema": _shape_of(SourceSchema, state=str),
-        "ExtractionReport": _shape_of(ExtractionReport, avoided=int),
-        "Costs": _made(
-            "Costs",
-            "What paid calls cost since a moment, and what was avoided.",
-            {
-                "since": datetime,
-                "usd": float,
-                "avoided_usd": float,
-                "lines": _list(_shape_of(CostLine)),
-            },
-        ),
-    }
-
-
-def _all_shapes() -> dict[str, Shape]:
-    run = _made(
+SHAPES: dict[str, Shape] = {
+    **{kind.__name__: _shape_of(kind) for kind in _KINDS},
+    "Answer": _made("Answer", "What a search found, best first.", _ANSWER),
+    "HeldDeletion": _made("HeldDeletion", PendingDeletion.__doc__, _types_of(PendingDeletion)),
+    "Run": _made(
         "Run",
         Run.__doc__,
-        {"run": int, "total_found": int, **_fields(Run, without=("id", "stats")), **_fields(RunStats)},
-    )
-    plain = (
-        *(AccessToken, AnnouncedDocument, AuditLine, Case, Change, Delivery, Following, Health, Job),
-        *(FoundVersion, ModelStatus, Overview, Poked, PushAccess, PushVerdict, SavedNews, SchemaUse, StatementReport),
-        *(CircuitStatus, StatementSummary, Subscription, TroubleGroup),
-    )
-    special = {
-        # These two are parts of others as well, which name them as they are.
-        "LiveWorker": LiveWorker,
-        "QueueDepth": QueueDepth,
-        # The component was named before the class was renamed.
-        "HeldDeletion": _made("HeldDeletion", PendingDeletion.__doc__, _fields(PendingDeletion)),
-        "Source": _shape_of(Source, without=("id", "cursor")),
-        "Run": run,
-        "Entry": _shape_of(Entry, without=("id",)),
-        "Revision": _shape_of(Revision, without=("text",), characters=int),
-        "FieldDiff": _shape_of(FieldDiff, without=("fields",), fields=list[dict[str, Any]]),
-        "ItemDetail": _made("ItemDetail", ItemDetail.__doc__, _DETAIL),
-        "ItemLine": _shape_of(ItemLine, without=("place",)),
-        "Savings": _shape_of(Savings, rungs=dict[str, int]),
-        "Preview": _shape_of(Preview, without=("items",), items=_list(_PREVIEWED)),
-        "ItemDiff": _shape_of(ItemDiff, without=("title",), title=BeforeAfter),
-        "AppliedSource": _shape_of(AppliedSource, without=("changes",), changes=dict[str, Any], deed=str),
-        "StatementTarget": _shape_of(StatementTarget, without=("id", "source_id")),
-        "Webhook": _shape_of(Webhook, without=("id", "ahead", "wants", "replays"), **_fields(WebhookFilter)),
-        "SavedSearch": _shape_of(SavedSearch, without=("id",)),
-        "Schema": _shape_of(Schema, without=("hash",)),
-        "SchemaComparison": _shape_of(SchemaComparison, without=("changes",), changes=_list(_shape_of(SchemaChange))),
-        "NewToken": _made("NewToken", NewToken.__doc__, _fields(AccessToken) | {"secret": str}),
-    }
-    return {kind.__name__: _shape_of(kind) for kind in plain} | special | _found_shapes() | _fact_shapes()
-
-
-SHAPES = _all_shapes()
+        {"run": int, "total_found": int, **{name: kind for name, kind in _RUN.items() if name not in ("id", "stats")}},
+    ),
+    # These two are parts of others as well, which name them as they are.
+    "LiveWorker": LiveWorker,
+    "QueueDepth": QueueDepth,
+}
 """All schemas of answers, by the name of the fact."""
 
 

@@ -14,8 +14,6 @@ from rowen.interfaces.rest.problems import ELSEWHERE
 from rowen.model.sources import AppliedSource, Following, Source
 from rowen.model.text import check_storable
 
-__all__ = ["declarations", "router"]
-
 router = RouteGroup(tags=["sources"])
 declarations = RouteGroup(tags=["sources"])
 

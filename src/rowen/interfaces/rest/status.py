@@ -7,8 +7,6 @@ from rowen.interfaces.rest.shapes import EXAMPLES
 from rowen.operations.facts import fact
 from rowen.version import __version__
 
-__all__ = ["router"]
-
 router = RouteGroup(tags=["care"])
 
 _STATS: dict[str, Any] = {

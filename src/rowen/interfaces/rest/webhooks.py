@@ -12,8 +12,6 @@ from rowen.errors import NotFoundError
 from rowen.interfaces.rest.derived import RouteBody, RouteCall, RouteGroup, created, empty, fact_of, list_of, plain
 from rowen.model.webhooks import Webhook
 
-__all__ = ["router"]
-
 router = RouteGroup(tags=["webhooks"])
 
 _Name = Annotated[str, Meta(description="Name of the webhook or notice.")]

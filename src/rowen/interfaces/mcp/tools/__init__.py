@@ -6,8 +6,6 @@ from rowen.interfaces.mcp.tools.extraction import EXTRACT, GET_EXTRACTION
 from rowen.interfaces.mcp.tools.items import FETCH, SEARCH
 from rowen.interfaces.mcp.tools.sources import ADD_SOURCE, FIND_VERSION, LIST_SOURCES, REMOVE_SOURCE, SYNC_SOURCE
 
-__all__ = ["TOOLS"]
-
 TOOLS: tuple[ToolSpec, ...] = (
     SEARCH,
     FETCH,

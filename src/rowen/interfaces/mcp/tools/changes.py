@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from msgspec import Meta
 from pydantic import Field
 
 from rowen.interfaces.mcp.addresses import diff_uri, item_uri
-from rowen.interfaces.mcp.answers import DEFAULT_TOKENS, Budget, Quotes, cut, fitting, freshness, tokens
+from rowen.interfaces.mcp.answers import DEFAULT_TOKENS, Budget, Quotes, cut_json, fitting, freshness, tokens
 from rowen.interfaces.mcp.tool import ToolAnswer, ToolCall, ToolResult, ToolSpec, arguments_of, at_most
 from rowen.model.wording import address, inline, moment
 from rowen.operations.parameters import RevisionNumber, SinceChange
-
-if TYPE_CHECKING:
-    from rowen.model.changes import Change
-
-__all__ = ["GET_DIFF", "LIST_CHANGES", "get_diff", "list_changes"]
 
 # One line each, about 40 tokens: they fit into the usual budget.
 _PAGE = 30
@@ -50,41 +44,27 @@ async def list_changes(
     """Return the change log since a moment, oldest first."""
     newest = await call.rowen.changes.last_number()
     page = await call.rowen.changes(since=since, source=source, limit=limit, after=after)
-    lines = [_line(one) for one in page]
+    lines = [ChangeLine.of(change) for change in page]
     if not lines:
         return ToolAnswer(f"Nothing changed. The last change has number {newest}.", ChangeList(changes=[], last=newest))
 
-    def shown(some: Sequence[ChangeLine]) -> str:
+    def rendered(some: Sequence[ChangeLine]) -> str:
         return ChangeList(changes=list(some), last=newest, next="0" * 40).model_dump_json()
 
-    kept = fitting(lines, shown, budget)
-    is_all = len(kept) == len(lines)
+    fitted = fitting(lines, rendered, budget)
     more = page.next
-    if not is_all:
-        again = await call.rowen.changes(since=since, source=source, limit=len(kept), after=after)
-        more = again.next
-    told = [f"- {one.number} {one.kind} {moment(one.at)} {_named(one)}" for one in kept]
-    told += (
-        [f"\nMore: list_changes again with after={more!r}."] if more else [f"\nThe last change is {kept[-1].number}."]
-    )
-    last = kept[-1].number if more else newest
-    uris = tuple(item_uri(one.url) for one in kept)
-    return ToolAnswer("\n".join(told), ChangeList(changes=list(kept), last=last, next=more), uris)
-
-
-def _line(change: Change) -> ChangeLine:
-    return ChangeLine(
-        number=change.number,
-        kind=change.kind,
-        url=change.url,
-        title=change.title,
-        source=change.source,
-        at=change.at,
-    )
-
-
-def _named(one: ChangeLine) -> str:
-    return f"{inline(one.title or one.url)} <{address(one.url)}> ({inline(one.source)})"
+    if len(fitted) < len(lines):
+        more = (await call.rowen.changes(since=since, source=source, limit=len(fitted), after=after)).next
+    texts = [
+        f"- {line.number} {line.kind} {moment(line.at)} {inline(line.title or line.url)} <{address(line.url)}>"
+        f" ({inline(line.source)})"
+        for line in fitted
+    ]
+    last = fitted[-1].number
+    texts.append(f"\nMore: list_changes again with after={more!r}." if more else f"\nThe last change is {last}.")
+    uris = tuple(item_uri(line.url) for line in fitted)
+    result = ChangeList(changes=list(fitted), last=last if more else newest, next=more)
+    return ToolAnswer("\n".join(texts), result, uris)
 
 
 class TextDiff(ToolResult):
@@ -114,44 +94,35 @@ async def get_diff(
 ) -> ToolAnswer:
     """Return the differences between two revisions."""
     entry = await call.rowen.get(url, source=source)
-    found = await call.rowen.items.compare(url, source=source, older=older, newer=newer)
+    compared = await call.rowen.items.compare(url, source=source, older=older, newer=newer)
     whole = await call.rowen.items.diff(url, source=source, older=older, newer=newer)
-    result = TextDiff(
-        url=found.url,
-        source=found.source,
-        older=found.older,
-        newer=found.newer,
+    diff = TextDiff.of(
+        compared,
         diff="",
-        title_before=found.title[0],
-        title_after=found.title[1],
-        tags_added=list(found.tags_added[:20]),
-        tags_removed=list(found.tags_removed[:20]),
+        title_before=compared.title[0],
+        title_after=compared.title[1],
+        tags_added=compared.tags_added[:20],
+        tags_removed=compared.tags_removed[:20],
         checked_at=entry.checked_at,
     )
-    # The marks and the line with the address stand round it.
-    room = max(60, budget - tokens(result.model_dump_json()) - 120)
-    text = cut(whole, room)
-    while tokens(json.dumps(text, ensure_ascii=False)) > room and len(text) > 1:
-        text = cut(text, tokens(text) * 4 // 5)
-    result = result.model_copy(update={"diff": text, "truncated": len(text) < len(whole)})
-    return ToolAnswer(_diff_words(result, call.now), result, (diff_uri(found.url), item_uri(found.url)))
-
-
-def _diff_words(diff: TextDiff, now: datetime) -> str:
-    quotes = Quotes([diff.diff])
+    # The marks and the line with the address take some tokens as well.
+    room = max(60, budget - tokens(diff.model_dump_json()) - 120)
+    text = cut_json(whole, room)
+    diff = diff.model_copy(update={"diff": text, "truncated": len(text) < len(whole)})
+    quotes = Quotes([text])
     revisions = f"revision {diff.older} → {diff.newer}"
     lines = [
         quotes.preamble,
         f"# {inline(diff.title_after or diff.url)}\n"
-        + quotes.cite(diff.url, diff.source, revisions, freshness(diff.checked_at, now)),
+        + quotes.cite(diff.url, diff.source, revisions, freshness(diff.checked_at, call.now)),
     ]
     if diff.title_before != diff.title_after:
         lines.append(f"Title before: {inline(diff.title_before or 'none')}")
     tags = [f"+{inline(tag)}" for tag in diff.tags_added] + [f"-{inline(tag)}" for tag in diff.tags_removed]
     lines += [f"Tags: {', '.join(tags)}"] if tags else []
-    lines.append(quotes.quote(diff.diff) if diff.diff else "The texts are the same; title or tags differ.")
+    lines.append(quotes.quote(text) if text else "The texts are the same; title or tags differ.")
     lines += ["The rest did not fit: ask with a larger budget."] if diff.truncated else []
-    return "\n\n".join(lines)
+    return ToolAnswer("\n\n".join(lines), diff, (diff_uri(diff.url), item_uri(diff.url)))
 
 
 LIST_CHANGES = ToolSpec(

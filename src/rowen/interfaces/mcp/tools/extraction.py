@@ -19,8 +19,6 @@ from rowen.operations.parameters import ItemUrl, OnlySource, SchemaName, SourceA
 if TYPE_CHECKING:
     from rowen.model.extraction import Extraction
 
-__all__ = ["EXTRACT", "GET_EXTRACTION"]
-
 
 class ExtractedFacts(ToolResult):
     """One version of an item's facts."""
@@ -59,43 +57,35 @@ async def get_extraction(
     more: str | None = None
     if url is not None:
         history = await call.rowen.extraction.history(url, schema, source=source)
-        found = [_facts(one) for one in reversed(history)][:limit]
+        facts = [_facts(version) for version in reversed(history)][:limit]
     else:
         sources = [source] if source else []
         page = await call.rowen.extraction.list(schema, sources=sources, where=where, limit=limit, after=after)
-        found, more = [_facts(one) for one in page], page.next
-    if not found:
+        facts, more = [_facts(extraction) for extraction in page], page.next
+    if not facts:
         return ToolAnswer("No facts are kept that fit.", ExtractionList(extractions=[]))
-    kept = fitting(found, lambda some: _facts_words(some, call.now), budget)
-    is_cut = len(kept) < len(found)
-    result = ExtractionList(extractions=list(kept), truncated=is_cut, next=None if is_cut else more)
-    told = _facts_words(kept, call.now)
-    told += "\n\nNot all fitted: ask with a larger budget." if is_cut else ""
-    told += f"\n\nMore: ask again with after={more!r}." if result.next else ""
-    return ToolAnswer(told, result, tuple({item_uri(one.url): None for one in kept}))
+    fitted = fitting(facts, lambda some: _markdown(some, call.now), budget)
+    is_cut = len(fitted) < len(facts)
+    result = ExtractionList(extractions=list(fitted), truncated=is_cut, next=None if is_cut else more)
+    text = _markdown(fitted, call.now)
+    text += "\n\nNot all fitted: ask with a larger budget." if is_cut else ""
+    text += f"\n\nMore: ask again with after={more!r}." if result.next else ""
+    return ToolAnswer(text, result, tuple({item_uri(version.url): None for version in fitted}))
 
 
-def _facts(one: Extraction) -> ExtractedFacts:
-    return ExtractedFacts(
-        url=one.url,
-        source=one.source,
-        schema_name=one.schema,
-        version=one.number,
-        data=one.data,
-        changes=[change.to_json() for change in one.diff],
-        origin=one.origin,
-        at=one.at,
-        checked_at=one.checked_at,
-    )
+def _facts(version: Extraction) -> ExtractedFacts:
+    changes = [change.to_json() for change in version.diff]
+    return ExtractedFacts.of(version, schema_name=version.schema, version=version.number, changes=changes)
 
 
-def _facts_words(found: Sequence[ExtractedFacts], now: datetime) -> str:
-    texts = [json.dumps(one.data, ensure_ascii=False) for one in found]
+def _markdown(facts: Sequence[ExtractedFacts], now: datetime) -> str:
+    texts = [json.dumps(version.data, ensure_ascii=False) for version in facts]
     quotes = Quotes(texts)
     parts = [quotes.preamble]
-    for one, text in zip(found, texts, strict=True):
-        said = [one.source, one.schema_name, f"version {one.version} since {moment(one.at)}", f"by {one.origin}"]
-        parts.append(quotes.cite(one.url, *said, freshness(one.checked_at or one.at, now)) + "\n" + quotes.quote(text))
+    for version, text in zip(facts, texts, strict=True):
+        about = [version.source, version.schema_name, f"version {version.version} since {moment(version.at)}"]
+        about += [f"by {version.origin}", freshness(version.checked_at or version.at, now)]
+        parts.append(f"{quotes.cite(version.url, *about)}\n{quotes.quote(text)}")
     return "\n\n".join(parts)
 
 
@@ -114,21 +104,12 @@ class ExtractedPage(ToolResult):
 
 async def extract_page(call: ToolCall, *, address: str, schema: str, budget_usd: float | None) -> ToolAnswer:
     """Return the facts of one page, read now."""
-    found = await call.rowen.extract(address, schema, budget_usd=budget_usd, reach=call.reach)
-    result = ExtractedPage(
-        url=found.url,
-        schema_name=found.schema,
-        data=found.data,
-        origin=found.origin,
-        reused=found.reused,
-        usd=found.usd,
-        ungrounded=list(found.ungrounded),
-        at=call.now,
-    )
+    page = await call.rowen.extract(address, schema, budget_usd=budget_usd, reach=call.reach)
+    result = ExtractedPage.of(page, schema_name=page.schema, ungrounded=list(page.ungrounded), at=call.now)
     text = result.model_dump_json(include={"data"})
     quotes = Quotes([text])
-    doubt = f"not in the text: {', '.join(found.ungrounded)}" if found.ungrounded else ""
-    head = quotes.cite(found.url, found.schema, f"read {moment(call.now)}", f"by {found.model or found.origin}", doubt)
+    doubt = f"not in the text: {', '.join(page.ungrounded)}" if page.ungrounded else ""
+    head = quotes.cite(page.url, page.schema, f"read {moment(call.now)}", f"by {page.model or page.origin}", doubt)
     return ToolAnswer("\n\n".join([quotes.preamble, f"{head}\n{quotes.quote(text)}"]), result)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +10,7 @@ from msgspec import Meta
 from pydantic import Field
 
 from rowen.interfaces.mcp.addresses import item_uri
-from rowen.interfaces.mcp.answers import DEFAULT_TOKENS, Budget, Quotes, cut, fitting, freshness, next_look, tokens
+from rowen.interfaces.mcp.answers import DEFAULT_TOKENS, Budget, Quotes, cut_json, fitting, freshness, next_look, tokens
 from rowen.interfaces.mcp.tool import ToolAnswer, ToolCall, ToolResult, ToolSpec, arguments_of, at_most
 from rowen.model.passages import excerpt, within
 from rowen.model.search import Query
@@ -22,18 +21,16 @@ if TYPE_CHECKING:
     from rowen.model.items import Entry
     from rowen.model.search import Hit
 
-__all__ = ["FETCH", "SEARCH", "FoundPassage", "SearchAnswer", "fetch_item", "search_items"]
-
 # As many as a person looks at; more of them leave each only a line of the budget.
 _RESULTS = 6
-
-
 # Prose is a little shorter in tokens than what is counted, and the addresses take a share: the first try fits mostly.
 _FIRST_TRY_CHARS_PER_TOKEN = 2.0
-
-
 # Each further try gives the passages a fifth less; after so many nothing of them is left.
 _TRIES, _LESS = 12, 0.8
+# The preamble, the heading and the lines that say where to go on.
+_MARKS = 120
+# A paragraph: however small the budget, something can be read.
+LEAST_TEXT_TOKENS = 60
 
 
 class FoundPassage(ToolResult):
@@ -60,63 +57,47 @@ class SearchAnswer(ToolResult):
 
 async def search_items(call: ToolCall, *, words: str, budget: int = DEFAULT_TOKENS, **filters: Any) -> ToolAnswer:
     """Search, and cut the passages until both forms of the answer fit the budget."""
-    found = await call.rowen.search(words, **filters)
-    checked = await call.rowen.items.last_checked([hit.url for hit in found]) if found else {}
-    notes = [*(f"Nothing has {wrong!r}; {right!r} was searched for." for wrong, right in found.corrections.items())]
-    notes += found.notes
+    answer = await call.rowen.search(words, **filters)
+    checked = await call.rowen.items.last_checked([hit.url for hit in answer]) if answer else {}
+    notes = [f"Nothing has {wrong!r}; {right!r} was searched for." for wrong, right in answer.corrections.items()]
+    notes += answer.notes
+
+    def rendered(hits: Sequence[Hit]) -> ToolAnswer:
+        results = [
+            FoundPassage.of(
+                hit,
+                id=hit.url,
+                url=hit.link,
+                heading=hit.path,
+                text="\n\n…\n\n".join([hit.text, *(passage.text for passage in hit.further)]),
+                checked_at=checked.get((hit.source, hit.url)),
+                elsewhere=[twin.url for twin in hit.twins[:3]],
+            )
+            for hit in hits
+        ]
+        quotes = Quotes(result.text for result in results)
+        nothing = "Nothing was found. Try fewer or other words; word* matches beginnings."
+        parts = [quotes.preamble if hits else nothing]
+        for number, result in enumerate(results, start=1):
+            gone = "no longer shown by its source" if result.held else ""
+            head = f"## [{number}] {inline(' › '.join(filter(None, (result.title or result.url, result.heading))))}"
+            cited = quotes.cite(result.url, result.source, freshness(result.checked_at, call.now), gone)
+            parts.append(f"{head}\n{cited}\n{quotes.quote(result.text)}")
+        parts += [f"Note: {inline(note)}" for note in notes]
+        parts += [f"More results: search again with after={answer.next!r}."] if answer.next else []
+        uris = tuple(item_uri(hit.url) for hit in hits)
+        return ToolAnswer("\n\n".join(parts), SearchAnswer(results=results, notes=notes, next=answer.next), uris)
+
     room: float = budget * _FIRST_TRY_CHARS_PER_TOKEN
     for _ in range(_TRIES):
-        hits = within(found.hits, int(room)) if found.hits else ()
-        answer = _said(hits, notes, found.next, checked, call.now)
-        if max(tokens(answer.markdown), tokens(answer.result.model_dump_json())) <= budget:
-            break
+        hits = within(answer.hits, int(room)) if answer.hits else ()
+        tried = rendered(hits)
+        if max(tokens(tried.markdown), tokens(tried.result.model_dump_json())) <= budget:
+            return tried
         room *= _LESS
-    if len(hits) > 1 and tokens(answer.markdown) > budget:
-        kept = fitting(hits, lambda some: _said(some, notes, found.next, checked, call.now).markdown, budget)
-        answer = _said(kept, notes, found.next, checked, call.now)
-    return answer
-
-
-def _said(
-    hits: Sequence[Hit],
-    notes: Sequence[str],
-    more: str | None,
-    checked: Mapping[tuple[str, str], datetime],
-    now: datetime,
-) -> ToolAnswer:
-    quotes = Quotes(_text(hit) for hit in hits)
-    results = [
-        FoundPassage(
-            id=hit.url,
-            title=hit.title,
-            url=hit.link,
-            source=hit.source,
-            heading=hit.path,
-            text=_text(hit),
-            checked_at=checked.get((hit.source, hit.url)),
-            held=hit.held,
-            elsewhere=[twin.url for twin in hit.twins[:3]],
-        )
-        for hit in hits
-    ]
-    parts = [quotes.preamble] if hits else ["Nothing was found. Try fewer or other words; word* matches beginnings."]
-    parts += [_entry(number, one, quotes, now) for number, one in enumerate(results, start=1)]
-    parts += [f"Note: {inline(note)}" for note in notes]
-    parts += [f"More results: search again with after={more!r}."] if more else []
-    uris = tuple(item_uri(hit.url) for hit in hits)
-    return ToolAnswer("\n\n".join(parts), SearchAnswer(results=results, notes=list(notes), next=more), uris)
-
-
-def _text(hit: Hit) -> str:
-    return "\n\n…\n\n".join([hit.text, *(passage.text for passage in hit.further)])
-
-
-def _entry(number: int, one: FoundPassage, quotes: Quotes, now: datetime) -> str:
-    gone = "no longer shown by its source" if one.held else ""
-    head = f"## [{number}] {inline(' › '.join(filter(None, (one.title or one.url, one.heading))))}"
-    return "\n".join(
-        [head, quotes.cite(one.url, one.source, freshness(one.checked_at, now), gone), quotes.quote(one.text)]
-    )
+    if len(hits) > 1 and tokens(tried.markdown) > budget:
+        return rendered(fitting(hits, lambda some: rendered(some).markdown, budget))
+    return tried
 
 
 class ItemText(ToolResult):
@@ -152,66 +133,41 @@ async def fetch_item(
     """Return one item, or as much of it as fits."""
     entry = await call.rowen.get(url, source=source)
     planned = next_look(await call.rowen.sources.get(entry.source), call.now)
-    # What stands round the text: addresses and dates, in both forms of the answer.
-    around = tokens(_read(entry, 0, 0, planned).model_dump_json()) + _MARKS
+    # Addresses and dates surround the text in both forms of the answer.
+    around = tokens(_item_text(entry, 0, 0, planned).model_dump_json()) + _MARKS
     room = max(LEAST_TEXT_TOKENS, budget - around)
-    start = offset or (_place_of(entry.text, focus, room) if focus else 0)
-    text = cut(entry.text[start:], room)
-    while tokens(json.dumps(text, ensure_ascii=False)) > room and len(text) > 1:
-        text = cut(text, tokens(text) * 4 // 5)
-    return _item_answer(_read(entry, start, start + len(text), planned), call.now)
+    if not offset and focus and (passage := excerpt(entry.text, Query.parse(focus).words, room).strip("…")):
+        # Begin at the part with most of the words.
+        offset = max(0, entry.text.find(passage[:200]))
+    text = cut_json(entry.text[offset:], room)
+    item = _item_text(entry, offset, offset + len(text), planned)
+    quotes = Quotes([item.text])
+    changed = f"revision {item.revision}, changed {moment(item.updated_at)}"
+    gone = f"deleted by its source {moment(item.withdrawn_at)}, this is the last copy" if item.withdrawn_at else ""
+    parts = [
+        quotes.preamble,
+        f"# {inline(item.title or item.url)}\n"
+        + quotes.cite(item.url, item.source, freshness(item.checked_at, call.now), changed, gone),
+        quotes.quote(item.text),
+    ]
+    if item.next_offset is not None:
+        left = item.characters - item.next_offset
+        parts.append(f"{left:,} more characters: fetch again with offset={item.next_offset}.")
+    return ToolAnswer("\n\n".join(parts), item, (item.uri,))
 
 
-# The preamble, the heading and the lines that say where to go on.
-_MARKS = 120
-
-
-# A paragraph: however small the budget, something can be read.
-LEAST_TEXT_TOKENS = 60
-
-
-def _place_of(text: str, focus: str, room: int) -> int:
-    """Return where the part begins that has most of the words."""
-    words = Query.parse(focus).words
-    found = excerpt(text, words, room).strip("…")
-    return max(0, text.find(found[:200])) if found else 0
-
-
-def _read(entry: Entry, start: int, end: int, planned: datetime | None) -> ItemText:
-    return ItemText(
+def _item_text(entry: Entry, start: int, end: int, planned: datetime | None) -> ItemText:
+    return ItemText.of(
+        entry,
         id=entry.url,
-        title=entry.title,
-        url=entry.url,
         text=entry.text[start:end],
-        source=entry.source,
-        revision=entry.revision,
-        updated_at=entry.updated_at,
-        checked_at=entry.checked_at,
         next_check_at=planned if entry.withdrawn_at is None else None,
-        withdrawn_at=entry.withdrawn_at,
         uri=item_uri(entry.url),
         offset=start,
         next_offset=end if end < len(entry.text) else None,
         characters=len(entry.text),
         tags=entry.tags[:10],
-        language=entry.language,
     )
-
-
-def _item_answer(read: ItemText, now: datetime) -> ToolAnswer:
-    quotes = Quotes([read.text])
-    changed = f"revision {read.revision}, changed {moment(read.updated_at)}"
-    gone = f"deleted by its source {moment(read.withdrawn_at)}, this is the last copy" if read.withdrawn_at else ""
-    parts = [
-        quotes.preamble,
-        f"# {inline(read.title or read.url)}\n"
-        + quotes.cite(read.url, read.source, freshness(read.checked_at, now), changed, gone),
-        quotes.quote(read.text),
-    ]
-    if read.next_offset is not None:
-        left = read.characters - read.next_offset
-        parts.append(f"{left:,} more characters: fetch again with offset={read.next_offset}.")
-    return ToolAnswer("\n\n".join(parts), read, (read.uri,))
 
 
 SEARCH = ToolSpec(

@@ -18,26 +18,7 @@ from rowen.model.wording import address, count, inline, moment
 from rowen.operations.summary import cost, counts, remarks
 
 if TYPE_CHECKING:
-    from rowen.model.runs import Run
     from rowen.model.sources import Source
-
-__all__ = [
-    "ADD_SOURCE",
-    "FIND_VERSION",
-    "LIST_SOURCES",
-    "REMOVE_SOURCE",
-    "SYNC_SOURCE",
-    "HeldSource",
-    "RemovedSource",
-    "SyncAnswer",
-    "VersionAnswer",
-    "find_version",
-    "held_source",
-    "list_sources",
-    "remove_source",
-    "source_line",
-    "sync_soon",
-]
 
 # One line each: so many are a page, and fit into the usual budget.
 _PAGE = 40
@@ -80,17 +61,8 @@ class ListedSources(ToolResult):
 
 def held_source(source: Source, now: datetime) -> HeldSource:
     """Return a source as the tools report it."""
-    return HeldSource(
-        name=source.name,
-        kind=source.kind,
-        url=source.url,
-        items=source.items,
-        version=source.release,
-        state=source.state,
-        checked_at=source.last_complete_at or source.last_run_at,
-        next_check_at=next_look(source, now),
-        failures=source.failures,
-    )
+    checked_at = source.last_complete_at or source.last_run_at
+    return HeldSource.of(source, version=source.release, checked_at=checked_at, next_check_at=next_look(source, now))
 
 
 def source_line(source: HeldSource, now: datetime) -> str:
@@ -99,8 +71,9 @@ def source_line(source: HeldSource, now: datetime) -> str:
     facts += [f"next check {moment(source.next_check_at)}"] if source.next_check_at else []
     facts += ["paused"] if source.state == "paused" else []
     facts += [f"could not be read {count(source.failures, 'time')} in a row"] if source.failures else []
-    told = " · ".join(inline(fact) for fact in facts if fact)
-    return f"- **{inline(source.name)}** <{address(source.url)}> · {told}"
+    return " · ".join(
+        [f"- **{inline(source.name)}** <{address(source.url)}>", *(inline(fact) for fact in facts if fact)]
+    )
 
 
 async def list_sources(
@@ -114,32 +87,31 @@ async def list_sources(
         text = "No source is kept yet." if after is None else "There are no more sources."
         return ToolAnswer(text, ListedSources(sources=[]))
 
-    def shown(some: Sequence[HeldSource]) -> str:
+    def rendered(some: Sequence[HeldSource]) -> str:
         return ListedSources(sources=list(some), unreached=unreached, next="0" * 80).model_dump_json()
 
-    kept = fitting(known, shown, budget)
-    more = page.next if len(kept) == len(known) else (await call.rowen.sources.list(limit=len(kept), after=after)).next
-    lines = [source_line(one, call.now) for one in kept]
+    fitted = fitting(known, rendered, budget)
+    more = page.next
+    if len(fitted) < len(known):
+        more = (await call.rowen.sources.list(limit=len(fitted), after=after)).next
+    lines = [source_line(source, call.now) for source in fitted]
     lines += [
-        f"- Not called at the moment: {one.kind} {inline(one.name)}, its circuit is {one.state}; next probe"
-        f" {moment(one.probe_at)}"
-        for one in unreached
+        f"- Not called at the moment: {service.kind} {inline(service.name)}, its circuit is {service.state}; next probe"
+        f" {moment(service.probe_at)}"
+        for service in unreached
     ]
     lines += [f"\nMore: list_sources again with after={more!r}."] if more else []
-    uris = tuple(source_uri(one.name) for one in kept)
-    return ToolAnswer("\n".join(lines), ListedSources(sources=list(kept), unreached=unreached, next=more), uris)
+    uris = tuple(source_uri(source.name) for source in fitted)
+    return ToolAnswer("\n".join(lines), ListedSources(sources=list(fitted), unreached=unreached, next=more), uris)
 
 
 async def _unreached(call: ToolCall) -> list[UnreachedService]:
     """Return each service once that some process does not call, at most a few."""
-    found: dict[tuple[str, str], UnreachedService] = {}
+    services: dict[tuple[str, str], UnreachedService] = {}
     for circuit in await call.rowen.circuits.list():
-        if circuit.state != "closed" and len(found) < _MOST_UNREACHED:
-            service = UnreachedService(
-                kind=circuit.kind, name=circuit.name, state=circuit.state, probe_at=circuit.probe_at
-            )
-            found.setdefault((circuit.kind, circuit.name), service)
-    return list(found.values())
+        if circuit.state != "closed" and len(services) < _MOST_UNREACHED:
+            services.setdefault((circuit.kind, circuit.name), UnreachedService.of(circuit))
+    return list(services.values())
 
 
 class VersionAnswer(ToolResult):
@@ -154,22 +126,15 @@ class VersionAnswer(ToolResult):
 
 async def find_version(call: ToolCall, *, library: str, version: str | None = None) -> ToolAnswer:
     """Return the version of a library that matches."""
-    found = await call.rowen.sources.find_version(library, version)
-    result = VersionAnswer(
-        library=found.library,
-        source=found.source,
-        version=found.version,
-        available=list(found.available),
-        unversioned=list(found.unversioned),
-    )
-    if found.source is not None:
-        told = f"Version {inline(found.version or '')} of {inline(found.library)} is kept as source `{found.source}`."
+    best = await call.rowen.sources.find_version(library, version)
+    if best.source is not None:
+        text = f"Version {inline(best.version or '')} of {inline(best.library)} is kept as source `{best.source}`."
     else:
         fits = f" that fits {inline(version)}" if version else ""
-        told = f"No version of {inline(found.library)}{fits} is kept."
-    told += f" Kept versions: {inline(', '.join(found.available) or 'none')}."
-    told += f" Without a version: {inline(', '.join(found.unversioned))}." if found.unversioned else ""
-    return ToolAnswer(told, result)
+        text = f"No version of {inline(best.library)}{fits} is kept."
+    text += f" Kept versions: {inline(', '.join(best.available) or 'none')}."
+    text += f" Without a version: {inline(', '.join(best.unversioned))}." if best.unversioned else ""
+    return ToolAnswer(text, VersionAnswer.of(best, available=list(best.available), unversioned=list(best.unversioned)))
 
 
 # A small source is done by then; clients give up on a tool after a minute, some after half of one.
@@ -187,8 +152,8 @@ async def add_source(call: ToolCall, *, address: str, **how: Any) -> ToolAnswer:
     """Add a source."""
     source = await call.rowen.sources.add(address, reach=call.reach, **how)
     known = held_source(source, call.now)
-    told = f"Added:\n{source_line(known, call.now)}\n\nIt was not read yet: sync_source does."
-    return ToolAnswer(told, AddedSource(source=known), (source_uri(source.name),))
+    text = f"Added:\n{source_line(known, call.now)}\n\nIt was not read yet: sync_source does."
+    return ToolAnswer(text, AddedSource(source=known), (source_uri(source.name),))
 
 
 class SyncAnswer(ToolResult):
@@ -220,35 +185,18 @@ async def sync_soon(call: ToolCall, name: str, *, full: bool, wait_s: float) -> 
     if await call.rowen.queue.list_workers():
         job = await call.rowen.queue.enqueue(name, full=full)
         result = SyncAnswer(source=name, status="queued", job=job.id)
-        told = f"{inline(name)}: a worker reads it next (job {job.id}). list_changes shows what comes of it."
-        return ToolAnswer(told, result, (source_uri(name),))
+        text = f"{inline(name)}: a worker reads it next (job {job.id}). list_changes shows what comes of it."
+        return ToolAnswer(text, result, (source_uri(name),))
     work = call.begin(call.rowen.sync(name, full=full))
     done, _ = await asyncio.wait({work}, timeout=wait_s)
     if not done:
-        told = f"{inline(name)}: still being read. list_sources shows when it was last seen whole."
-        return ToolAnswer(told, SyncAnswer(source=name, status="running"), (source_uri(name),))
-    return _run_answer(work.result())
-
-
-def _run_answer(run: Run) -> ToolAnswer:
-    notes = [str(remark) for remark in remarks(run)]
-    stats = run.stats
-    result = SyncAnswer(
-        source=run.source,
-        status=run.status,
-        created=stats.created,
-        updated=stats.updated,
-        amended=stats.amended,
-        unchanged=stats.unchanged,
-        deleted=stats.deleted,
-        failed=stats.failed,
-        deletions_held=stats.deletions_held,
-        run=run.id,
-        error=run.error,
-        remarks=notes,
-    )
-    became = ", ".join(text for text, _ in counts(stats)) or "nothing there"
-    lines = [f"{inline(run.source)}: {run.status}; {became}. {cost(stats).capitalize()}."]
+        text = f"{inline(name)}: still being read. list_sources shows when it was last seen whole."
+        return ToolAnswer(text, SyncAnswer(source=name, status="running"), (source_uri(name),))
+    run = work.result()
+    notes = tuple(str(remark) for remark in remarks(run))
+    result = SyncAnswer.of(run.stats, source=run.source, status=run.status, run=run.id, error=run.error, remarks=notes)
+    became = ", ".join(text for text, _ in counts(run.stats)) or "nothing there"
+    lines = [f"{inline(run.source)}: {run.status}; {became}. {cost(run.stats).capitalize()}."]
     lines += [f"- {inline(note)}" for note in notes]
     return ToolAnswer("\n".join(lines), result, (source_uri(run.source),))
 
@@ -268,9 +216,9 @@ async def remove_source(call: ToolCall, *, name: str, items: int) -> ToolAnswer:
             f"Source {source.name!r} holds {count(source.items, 'item')}, not {items:,}. Nothing was removed.",
             hint="Ask the user whether it is the one that is meant, and give the number that it has now.",
         )
-    gone = await call.rowen.sources.remove(source.name)
-    told = f"Removed {inline(source.name)} with {count(gone, 'item')}. The change log keeps what it was."
-    return ToolAnswer(told, RemovedSource(source=source.name, removed=gone), (source_uri(source.name),))
+    removed = await call.rowen.sources.remove(source.name)
+    text = f"Removed {inline(source.name)} with {count(removed, 'item')}. The change log keeps what it was."
+    return ToolAnswer(text, RemovedSource(source=source.name, removed=removed), (source_uri(source.name),))
 
 
 LIST_SOURCES = ToolSpec(
