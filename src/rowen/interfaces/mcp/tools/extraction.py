@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rowen.model.extraction import Extraction
 
 
-class ExtractedFacts(ToolResult):
+class FactsVersion(ToolResult):
     """One version of an item's facts."""
 
     url: str
@@ -37,7 +37,7 @@ class ExtractedFacts(ToolResult):
 class ExtractionList(ToolResult):
     """The result of `get_extraction`."""
 
-    extractions: list[ExtractedFacts] = Field(description="Of one item: newest first.")
+    extractions: list[FactsVersion] = Field(description="Of one item: newest first.")
     truncated: bool = Field(default=False, description="Not all fitted: ask with a larger budget.")
     next: str | None = None
 
@@ -73,12 +73,12 @@ async def get_extraction(
     return ToolAnswer(text, result, tuple({item_uri(version.url): None for version in fitted}))
 
 
-def _facts(version: Extraction) -> ExtractedFacts:
+def _facts(version: Extraction) -> FactsVersion:
     changes = [change.to_json() for change in version.diff]
-    return ExtractedFacts.of(version, schema_name=version.schema, version=version.number, changes=changes)
+    return FactsVersion.of(version, schema_name=version.schema, version=version.number, changes=changes)
 
 
-def _markdown(facts: Sequence[ExtractedFacts], now: datetime) -> str:
+def _markdown(facts: Sequence[FactsVersion], now: datetime) -> str:
     texts = [json.dumps(version.data, ensure_ascii=False) for version in facts]
     quotes = Quotes(texts)
     parts = [quotes.preamble]
