@@ -50,6 +50,7 @@ _GRACE_S = 3.0
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+_DOCS_SERVER = "rowen.interfaces.mcp.docs_server"
 _Ctx: TypeAlias = "ServerRequestContext[Any, Any]"
 
 
@@ -69,9 +70,8 @@ class AssistantServer:
         self._allow_writes = allow_writes
         self._local_files = local_files
         # Its modules are imported only for its profile.
-        self._docs = import_module("rowen.interfaces.mcp.docs_server") if profile == "docs-server" else None
-        tools: Iterable[ToolSpec] = self._docs.DOCS_SERVER_TOOLS if self._docs else TOOLS
-        self._tools = {tool.name: tool for tool in tools}
+        self._docs = import_module(_DOCS_SERVER) if profile == "docs-server" else None
+        self._tools = _tools(profile)
         self._background: set[asyncio.Task[Any]] = set()
         self.watch = ChangeWatch(opened)
         self.protocol: Server[Any] = Server(
@@ -200,6 +200,11 @@ class AssistantServer:
     async def _unsubscribe(self, ctx: _Ctx, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
         self.watch.unsubscribe(str(params.uri))
         return types.EmptyResult()
+
+
+def _tools(profile: Profile) -> dict[str, ToolSpec]:
+    tools: Iterable[ToolSpec] = TOOLS if profile == "rowen" else import_module(_DOCS_SERVER).DOCS_SERVER_TOOLS
+    return {tool.name: tool for tool in tools}
 
 
 def _principal(ctx: _Ctx) -> Principal | None:
