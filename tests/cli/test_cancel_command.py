@@ -55,7 +55,7 @@ def test_a_run_is_cancelled_by_its_source(cli: Cli, database: ScratchDatabase, s
     assert (done.code, done.facts[0]["status"]) == (130, "cancelled")
 
 
-def test_nothing_live_is_nothing_to_cancel(cli: Cli, docs: Cli) -> None:
+def test_cancel_without_a_live_run_is_refused(cli: Cli, docs: Cli) -> None:
     unknown = cli("cancel", "nobody", "--json")
     idle = cli("cancel", "docs", "--json")
     ended = cli("cancel", "1", "--json")

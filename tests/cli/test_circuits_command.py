@@ -157,4 +157,6 @@ async def test_a_language_model_is_named_by_its_address_and_nothing_is_written_w
         model.close()
 
     assert (found.kind, found.name, found.state) == ("model", model.url.removeprefix("http://"), "closed")
-    assert not [one for one in statements if "circuit" in one and not one.lstrip().startswith("select")]
+    assert not [
+        statement for statement in statements if "circuit" in statement and not statement.lstrip().startswith("select")
+    ]

@@ -20,7 +20,7 @@ def somewhere() -> Iterator[str]:
         yield folder
 
 
-def test_the_demo_shows_the_tallies_side_by_side_and_leaves_nothing(somewhere: str) -> None:
+def test_the_demo_compares_run_statistics_and_leaves_nothing(somewhere: str) -> None:
     done = Cli(Path(somewhere), {})("demo", TMPDIR=somewhere)
 
     assert done.code == 0, done.err
@@ -64,7 +64,7 @@ def test_the_demo_leaves_the_database_of_the_settings_alone(somewhere: str, data
     assert database.query("select count(*) from source") == [(0,)]
 
 
-def test_the_next_day_does_what_it_says(tmp_path: Path) -> None:
+def test_the_next_day_makes_the_announced_changes(tmp_path: Path) -> None:
     field = tmp_path / "field"
     lay_out(field)
     before = {path: path.read_bytes() for path in field.rglob("*") if path.is_file()}
@@ -85,7 +85,7 @@ def test_counts_that_did_not_occur_have_no_line() -> None:
     assert labels == ["", "created", "unchanged", "read", "time"]
 
 
-async def test_the_world_of_a_first_look_was_read_changed_and_read_again_and_can_still_be_asked(
+async def test_the_demo_world_is_read_changed_read_again_and_searchable(
     database: ScratchDatabase, tmp_path: Path
 ) -> None:
     async with database.open(host_delay_s=0.0) as r, demo_world(r, tmp_path / "hill"):

@@ -25,7 +25,7 @@ def near(cli: Cli) -> Cli:
     return cli
 
 
-def test_add_says_what_it_found_and_how_to_have_it_otherwise(near: Cli, portal: CkanPortal) -> None:
+def test_add_reports_the_detected_kind_and_how_to_choose_another(near: Cli, portal: CkanPortal) -> None:
     done = near("add", portal.url, "--name", "farm")
     again = near("add", portal.url, "--kind", "web", "--name", "site")
 
@@ -35,7 +35,7 @@ def test_add_says_what_it_found_and_how_to_have_it_otherwise(near: Cli, portal: 
     assert (again.out, "Found" in again.err) == (f"site\tadded\tweb\t{portal.url}\n", False)
 
 
-def test_sync_of_an_address_says_so_too_and_only_the_first_time(near: Cli, portal: CkanPortal) -> None:
+def test_sync_reports_the_detected_kind_only_the_first_time(near: Cli, portal: CkanPortal) -> None:
     done = near("sync", portal.url, "--json")
     again = near("sync", portal.url, "--json")
 
@@ -54,7 +54,7 @@ def test_an_address_that_is_down_is_not_added(near: Cli) -> None:
     assert near("sources", "--json").facts == []
 
 
-def test_nothing_is_asked_where_that_is_switched_off(near: Cli, portal: CkanPortal) -> None:
+def test_no_request_is_sent_if_probing_is_disabled(near: Cli, portal: CkanPortal) -> None:
     done = near("add", portal.url, ROWEN_PROBE="false")
 
     assert ("\tweb\t" in done.out, portal.log) == (True, [])
@@ -70,7 +70,7 @@ def test_an_address_that_was_never_there_is_not_kept(near: Cli) -> None:
     assert (folder.code, "./not/here" in folder.err) == (2, True)
 
 
-def test_doctor_finds_a_source_ill_whose_items_all_fail(near: Cli) -> None:
+def test_doctor_reports_a_source_whose_items_all_fail(near: Cli) -> None:
     with closing(Site()) as site:
         site.put("/", "Hay", "All about hay.", links=("/mow",))
         site.put("/mow", "Mowing", "How to mow.")
@@ -86,7 +86,7 @@ def test_doctor_finds_a_source_ill_whose_items_all_fail(near: Cli) -> None:
     assert "The selector 'main' matches nothing" in ill["found"]
 
 
-def test_doctor_looks_whether_sources_can_be_read(near: Cli) -> None:
+def test_doctor_checks_that_sources_can_be_read(near: Cli) -> None:
     with closing(CkanPortal()) as portal, closing(Site()) as site:
         portal.make("a")
         near("add", portal.url, "--name", "farm")

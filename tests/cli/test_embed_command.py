@@ -10,7 +10,7 @@ from tests.cli.conftest import Cli, leading_to
 from tests.portals.embedder import Provider
 
 
-def test_a_sync_tells_what_waits_and_embed_catches_up(cli: Cli, provider: Provider, field: Path) -> None:
+def test_a_sync_reports_pending_vectors_and_embed_creates_them(cli: Cli, provider: Provider, field: Path) -> None:
     there = {**leading_to(provider), "ROWEN_ALLOW_ADDRESSES": "127.0.0.0/8", "ROWEN_FETCH_TRIES": "1"}
     provider.down = True
     synced = cli("sync", "./field", **there)
@@ -67,7 +67,7 @@ def test_a_provider_that_fails_is_an_error_with_exit_code_1(cli: Cli, provider: 
     assert "ROWEN_ALLOW_ADDRESSES" in done.err
 
 
-def test_switching_is_told_and_the_old_vectors_can_be_dropped(cli: Cli, provider: Provider, field: Path) -> None:
+def test_switching_is_reported_and_the_old_vectors_can_be_deleted(cli: Cli, provider: Provider, field: Path) -> None:
     there = {**leading_to(provider), "ROWEN_ALLOW_ADDRESSES": "127.0.0.0/8"}
     cli("sync", "./field", **there)
     switched = cli("embed", "--model", "other", **there)
@@ -80,7 +80,7 @@ def test_switching_is_told_and_the_old_vectors_can_be_dropped(cli: Cli, provider
     assert cli("db", "tidy", "--json", **there).facts == [{"kept": 0, "dropped": 0, "runs": 0, "answers": 0, "news": 0}]
 
 
-def test_doctor_asks_the_embedder_and_says_what_is_wrong(cli: Cli, provider: Provider) -> None:
+def test_doctor_checks_the_embedder_and_reports_its_error(cli: Cli, provider: Provider) -> None:
     there = {**leading_to(provider), "ROWEN_ALLOW_ADDRESSES": "127.0.0.0/8", "ROWEN_FETCH_TRIES": "1"}
     well = cli("doctor", **there)
     provider.down = True
@@ -100,9 +100,7 @@ def test_the_demo_finds_by_meaning_with_no_key() -> None:
     assert "The goat incident" in done.out.partition("none of these words")[2]
 
 
-def test_an_order_to_embed_again_that_is_killed_is_finished_by_the_next_embed(
-    cli: Cli, provider: Provider, field: Path
-) -> None:
+def test_a_killed_embed_again_is_finished_by_the_next_embed(cli: Cli, provider: Provider, field: Path) -> None:
     there = {**leading_to(provider), "ROWEN_ALLOW_ADDRESSES": "127.0.0.0/8"}
     there |= {"ROWEN_EMBEDDER_BATCH": "1", "ROWEN_EMBEDDER_CONCURRENCY": "1"}
     cli("sync", "./field", **there)
@@ -137,7 +135,7 @@ def test_an_order_to_embed_again_that_is_killed_is_finished_by_the_next_embed(
     assert sum(provider.repeated().values()) - len(provider.repeated()) <= 1, "what was in flight is asked once more"
 
 
-def test_embedding_again_tells_its_cost_and_takes_only_the_texts_of_a_source(
+def test_embedding_again_reports_its_cost_and_takes_only_texts_of_a_source(
     cli: Cli, provider: Provider, field: Path
 ) -> None:
     there = {**leading_to(provider), "ROWEN_ALLOW_ADDRESSES": "127.0.0.0/8"}

@@ -26,7 +26,7 @@ main()
 """
 
 
-def test_an_export_tells_what_it_wrote(docs: Cli) -> None:
+def test_an_export_reports_its_files(docs: Cli) -> None:
     done = docs("export", "jsonl", "--to", "out")
     [fact] = docs("export", "csv", "--to", "table", "--previous", "out", "--json").facts
 
@@ -81,7 +81,7 @@ def test_a_killed_export_leaves_no_half_snapshot_and_the_next_one_clears_up(docs
     assert json.loads((docs.folder / "out/manifest.json").read_text())["items"] == 3
 
 
-def test_items_go_to_stdout_and_no_more_than_were_wanted(docs: Cli) -> None:
+def test_items_are_written_to_stdout_up_to_the_limit(docs: Cli) -> None:
     few, all_of_them = docs("export", "jsonl", "--to", "-", "--limit", "2"), docs("export", "jsonl", "--to", "-")
     array = docs("export", "json", "--to", "-", "--limit", "2")
     table = docs("export", "csv", "--to", "-", "--excel")

@@ -55,7 +55,7 @@ def test_one_line_reads_one_page_as_json(cli: Cli, shop: Shop, model: Model) -> 
     assert cli("schema", "remove", "lamp@1.1.0").out == "lamp@1.1.0\tremoved\n"
 
 
-def test_a_source_is_carried_extracted_asked_and_exported(cli: Cli, shop: Shop, model: Model) -> None:
+def test_a_schema_is_attached_extracted_queried_and_exported(cli: Cli, shop: Shop, model: Model) -> None:
     cli("add", f"{shop.url}/", "--name", "shop", "--schema", "lamp@1", "--when", "price<9", "--option", "sitemap=false")
     first = cli("sync", "shop")
     assert "extracted facts of 2 by 2 calls" in first.out

@@ -12,7 +12,7 @@ DATA = {"name": "Lamp\x9b2J", "offer": {"price": 10.5, "note": None}, "tags": ["
 FOUND = Extracted("https://shop.example/1", "lamp@1.0.0", DATA, "model")
 
 
-def test_every_form_prints_the_data_and_none_of_its_controls(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_format_prints_the_data_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     told = {}
     for form in FORMATS:
         print_facts(Output(), FOUND, form)

@@ -6,7 +6,7 @@ from tests.cli.conftest import Cli
 from tests.portals.ldes import LdesSite
 
 
-def test_status_and_show_tell_how_a_stream_is_followed_and_an_endpoint_told(cli: Cli) -> None:
+def test_status_and_show_report_streams_and_endpoints(cli: Cli) -> None:
     with closing(LdesSite()) as feed:
         feed.description += "ldes:pollingInterval 60 ;"
         feed.chain([feed.event("a")], [feed.event("b")])

@@ -8,7 +8,7 @@ from tests.portals.ckan import CkanPortal
 NEAR = {"ROWEN_ALLOW_ADDRESSES": "127.0.0.0/8", "ROWEN_HOST_DELAY_S": "0"}
 
 
-def test_a_path_within_a_source_is_enough_wherever_one_stands(docs: Cli) -> None:
+def test_get_accepts_a_path_within_a_source_from_any_folder(docs: Cli) -> None:
     whole = docs("get", "docs/hay.md")
     (docs.folder / "elsewhere").mkdir()
     docs.folder = docs.folder / "elsewhere"
@@ -17,7 +17,7 @@ def test_a_path_within_a_source_is_enough_wherever_one_stands(docs: Cli) -> None
     assert docs("get", "hay.md").out == docs("get", "docs/hay.md").out == whole.out
 
 
-def test_the_name_of_a_source_stands_for_its_only_item(docs: Cli) -> None:
+def test_get_accepts_the_name_of_a_source_with_one_item(docs: Cli) -> None:
     docs.write({"one.md": "# One\n\nAlone.\n"})
     docs("sync", "./one.md")
     name = next(fact["name"] for fact in docs("sources", "--json").facts if fact["items"] == 1)

@@ -23,7 +23,7 @@ def spent_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def test_help_appears_before_anybody_wonders() -> None:
+def test_help_takes_less_than_half_a_second() -> None:
     times_s = []
     for _ in range(3):
         started = spent_s()
@@ -51,7 +51,7 @@ def test_no_help_page_imports_anything_heavy() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_list_of_commands_says_what_each_command_says_of_itself(name: str) -> None:
+def test_the_list_of_commands_equals_the_summaries_of_commands(name: str) -> None:
     context = click.Context(app)
     listed = {entry: words for section in app._sections.values() for entry, (_, words) in section.items()}
 
@@ -82,7 +82,7 @@ def test_without_a_command_help_goes_to_stderr() -> None:
     assert "Usage: rowen" in done.stderr
 
 
-def test_misspelt_commands_and_options_are_answered_with_the_right_ones() -> None:
+def test_misspelt_commands_and_options_suggest_the_right_ones() -> None:
     command, option = run("snyc"), run("sync", "--full-snc", "--json")
 
     assert (command.returncode, option.returncode) == (2, 2)

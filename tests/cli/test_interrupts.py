@@ -86,7 +86,7 @@ def test_the_second_ctrl_c_ends_at_once_and_without_damage(large: Cli, database:
     assert database.query("select count(*) from item") == database.query("select count(*) from change") == [(FILES,)]
 
 
-def test_ctrl_c_ends_a_follower_without_a_word(docs: Cli) -> None:
+def test_ctrl_c_ends_a_follower_without_output(docs: Cli) -> None:
     with docs.start("changes", "--follow", "--json") as process:
         assert process.stdout is not None
         process.stdout.readline()

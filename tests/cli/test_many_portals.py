@@ -48,7 +48,7 @@ def test_apply_prints_a_diff_and_then_nothing(portals: Cli, city: DataJsonSite) 
     assert [(fact["source"], fact["deed"]) for fact in facts] == [("city", "unchanged"), ("nation", "unchanged")]
 
 
-def test_apply_tells_each_option_that_changes(portals: Cli) -> None:
+def test_apply_prints_each_changed_option(portals: Cli) -> None:
     portals("apply", "portals.toml")
     text = (portals.folder / "portals.toml").read_text()
     portals.write({"portals.toml": text.replace('"city"', '"city"\nlanguage = "de"\nevery = "1d"', 1)})
@@ -68,7 +68,7 @@ def test_a_wrong_file_gives_2_and_names_the_line(portals: Cli) -> None:
     assert portals("apply", "missing.toml").code == 4
 
 
-def test_sync_of_many_tells_of_each_and_of_all(portals: Cli, nation: DataJsonSite) -> None:
+def test_sync_of_many_sources_prints_each_and_a_summary(portals: Cli, nation: DataJsonSite) -> None:
     portals("apply", "portals.toml")
     nation.down = True
 

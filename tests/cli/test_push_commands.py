@@ -4,7 +4,7 @@ from tests.cli.conftest import Cli
 from tests.conftest import ScratchDatabase
 
 
-def test_only_named_files_are_looked_at_again(docs: Cli) -> None:
+def test_only_the_named_files_are_checked(docs: Cli) -> None:
     docs.write({"docs/hay.md": "# Hay\n\nOther words.\n", "docs/hens.md": "# Hens\n\nOther words, too.\n"})
 
     done = docs("sync", "docs", "--only", "docs/hay.md", "docs/cider.txt", "docs/new.md")
@@ -31,7 +31,7 @@ def test_a_poke_is_done_by_the_next_worker(docs: Cli, database: ScratchDatabase)
     assert (unknown.code, "belongs to no source" in unknown.err) == (4, True)
 
 
-def test_senders_are_told_where_to_call_and_what_to_sign_with(docs: Cli) -> None:
+def test_push_secret_shows_addresses_and_secrets(docs: Cli) -> None:
     keyless = docs("push", "secret", "docs")
     told = docs(
         "push", "secret", "docs", "--json", ROWEN_PUSH_KEY="sixteen letters!", ROWEN_PUBLIC_URL="https://rowen.example/"

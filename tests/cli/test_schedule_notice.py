@@ -6,7 +6,7 @@ ENTRY = '[[source]]\nname = "{}"\nurl = "https://{}.example/data.json"\nkind = "
 NOTICE = "`rowen worker` keeps the schedules while it runs."
 
 
-def test_apply_says_once_who_keeps_to_schedules(cli: Cli) -> None:
+def test_apply_mentions_the_worker_once_for_schedules(cli: Cli) -> None:
     cli.write({"plain.toml": ENTRY.format("hay", "hay", "")})
     cli.write({"timed.toml": ENTRY.format("oats", "oats", 'every = "1d"') + ENTRY.format("rye", "rye", 'every = "6h"')})
 

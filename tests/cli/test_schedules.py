@@ -53,7 +53,7 @@ def test_schedules_that_make_no_sense_are_refused_and_nothing_is_added(docs: Cli
     assert [fact["name"] for fact in docs("sources", "--json").facts] == ["docs"]
 
 
-def test_sync_without_a_name_takes_first_what_is_due_and_says_so(docs: Cli, database: ScratchDatabase) -> None:
+def test_sync_without_a_name_reads_due_sources_first_and_says_so(docs: Cli, database: ScratchDatabase) -> None:
     docs.write({"zoo/newt.md": "# Newt\n", "ant/hill.md": "# Hill\n"})
     docs("add", "./zoo", "--every", "1h")
     docs("add", "./ant")
@@ -64,7 +64,7 @@ def test_sync_without_a_name_takes_first_what_is_due_and_says_so(docs: Cli, data
     assert "1 source of 3 is due and read first." in done.err
 
 
-def test_a_worker_does_what_is_due_and_ends_when_nothing_is(docs: Cli, database: ScratchDatabase) -> None:
+def test_a_worker_until_idle_runs_due_jobs_and_exits(docs: Cli, database: ScratchDatabase) -> None:
     docs("edit", "docs", "--every", "1h")
     database.execute("update source_due set due_at = now()")
 
@@ -106,7 +106,7 @@ def test_a_worker_reads_a_source_as_soon_as_it_gets_a_schedule_and_stops_when_to
     assert database.query("select count(*) from procrastinate_workers") == [(0,)]
 
 
-def test_status_tells_what_fails_what_is_due_and_that_nobody_works(docs: Cli, database: ScratchDatabase) -> None:
+def test_status_reports_failures_due_sources_and_missing_workers(docs: Cli, database: ScratchDatabase) -> None:
     docs("edit", "docs", "--every", "1h")
     database.execute(
         "update source_due set due_at = now() - interval '2 h', failures = 4, failing_since = now() - interval '1 d'"

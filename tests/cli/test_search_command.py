@@ -5,7 +5,7 @@ from rowen.model.search import Query
 from tests.cli.conftest import Cli
 
 
-def test_markdown_is_numbered_and_says_where_each_passage_stands(docs: Cli) -> None:
+def test_markdown_is_numbered_and_cites_each_passage(docs: Cli) -> None:
     done = docs("search", "turn the hay", "--format", "markdown")
 
     assert done.code == 0
@@ -35,7 +35,7 @@ def test_the_explanation_names_words_weights_and_ranks(docs: Cli) -> None:
     assert fact["search_ms"] > 0
 
 
-def test_a_typo_is_told(docs: Cli) -> None:
+def test_a_corrected_typo_is_reported(docs: Cli) -> None:
     done = docs("search", "swalows")
 
     assert "Hay" in done.out
@@ -49,7 +49,7 @@ def test_filters_are_options(docs: Cli) -> None:
     assert docs("search", "hay", "--tag", "x", "--publisher", "y", "--json").facts == []
 
 
-def test_what_no_source_or_item_has_is_named_with_what_there_is(docs: Cli) -> None:
+def test_an_unknown_filter_value_is_an_error_that_lists_known_ones(docs: Cli) -> None:
     for option, value, there in (("--kind", "zzz", "files"), ("--language", "xx", "No item"), ("--source", "q", "")):
         done = docs("search", "hay", option, value)
 

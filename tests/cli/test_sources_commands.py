@@ -8,7 +8,7 @@ from tests.cli.conftest import Cli
 from tests.portals.feed import FeedSite
 
 
-def test_add_says_name_kind_and_url_and_on_stderr_the_next_step(cli: Cli) -> None:
+def test_add_prints_name_kind_and_url_and_the_next_step_on_stderr(cli: Cli) -> None:
     cli.write({"docs/a.md": "# A\n"})
 
     done = cli("add", "./docs", "--name", "mine", "--option", "hidden=true", "--option", "include=*.md")
@@ -30,7 +30,9 @@ def test_add_says_name_kind_and_url_and_on_stderr_the_next_step(cli: Cli) -> Non
         ((), "Missing argument"),
     ],
 )
-def test_what_cannot_be_added_is_a_usage_error_that_helps(cli: Cli, arguments: tuple[str, ...], said: str) -> None:
+def test_an_address_that_cannot_be_added_is_a_usage_error_with_a_hint(
+    cli: Cli, arguments: tuple[str, ...], said: str
+) -> None:
     cli.write({"docs/a.md": "# A\n"})
 
     done = cli("--json", "add", *arguments)
@@ -59,7 +61,7 @@ def test_an_edit_that_changes_nothing_is_a_usage_error(docs: Cli) -> None:
     assert docs("edit", "docs").code == 2
 
 
-def test_remove_is_refused_where_nobody_can_be_asked(docs: Cli) -> None:
+def test_remove_without_a_terminal_needs_yes(docs: Cli) -> None:
     refused = docs("remove", "docs", "--json")
     removed = docs("remove", "docs", "--yes", "--json")
     again = docs("remove", "docs", "--yes")
@@ -70,7 +72,7 @@ def test_remove_is_refused_where_nobody_can_be_asked(docs: Cli) -> None:
     assert again.code == 4
 
 
-def test_show_tells_how_a_feed_is_followed(cli: Cli) -> None:
+def test_show_reports_the_polls_of_a_feed(cli: Cli) -> None:
     with closing(FeedSite()) as feed:
         feed.hub = "https://hub.example/"
         feed.fill(2)

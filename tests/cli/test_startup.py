@@ -41,14 +41,14 @@ def imported(cli: Cli, *arguments: str) -> set[str]:
 @pytest.mark.parametrize(
     "arguments", [["sources"], ["search", "hay"], ["get", "docs/hay.md"], ["changes"]], ids=lambda given: given[0]
 )
-def test_a_question_about_what_is_stored_imports_nothing_that_harvests(docs: Cli, arguments: list[str]) -> None:
+def test_a_query_of_stored_items_imports_nothing_that_harvests(docs: Cli, arguments: list[str]) -> None:
     modules = imported(docs, *arguments)
 
     assert modules & HEAVY == set()
     assert "psycopg" in modules
 
 
-def test_a_sync_of_what_did_not_change_imports_no_reader_and_nothing_that_extracts(docs: Cli) -> None:
+def test_a_sync_without_changes_imports_no_reader_and_no_extraction(docs: Cli) -> None:
     modules = imported(docs, "sync", "docs")
 
     assert modules & {"turbohtml", "pyoxigraph", "rowen.content.html", "rowen.content.documents.pdf"} == set()
@@ -56,7 +56,7 @@ def test_a_sync_of_what_did_not_change_imports_no_reader_and_nothing_that_extrac
     assert "rowen.harvest.run" in modules
 
 
-def test_a_sync_of_a_catalog_that_did_not_change_imports_what_asks_and_compares_and_no_more(cli: Cli) -> None:
+def test_a_sync_of_an_unchanged_catalog_imports_only_client_and_comparison(cli: Cli) -> None:
     cli.environment |= {"ROWEN_ALLOW_ADDRESSES": "127.0.0.0/8", "ROWEN_HOST_DELAY_S": "0"}
     with closing(CkanPortal()) as portal:
         portal.make("hay", notes="<p>In <b>bales</b>.</p>")
@@ -76,12 +76,12 @@ def test_a_sync_of_a_catalog_that_did_not_change_imports_what_asks_and_compares_
     assert modules & {"rowen.harvest.embed", "rowen.operations.declarations", "rowen.store.search.search"} == set()
 
 
-def test_only_who_asks_for_json_imports_the_facts_of_everything(docs: Cli) -> None:
+def test_only_json_output_imports_the_facts_of_all_results(docs: Cli) -> None:
     assert "rowen.operations.facts" not in imported(docs, "sources")
     assert "rowen.operations.facts" in imported(docs, "sources", "--json")
 
 
-def test_a_search_imports_no_more_of_the_service_than_it_needs(docs: Cli) -> None:
+def test_a_search_imports_only_the_operations_it_needs(docs: Cli) -> None:
     modules = imported(docs, "search", "hay")
 
     assert {name for name in modules if name.startswith("rowen.operations.")} == {
@@ -90,7 +90,7 @@ def test_a_search_imports_no_more_of_the_service_than_it_needs(docs: Cli) -> Non
     }
 
 
-def test_the_help_needs_click_and_hardly_anything_of_ours(cli: Cli) -> None:
+def test_the_help_imports_click_and_eight_modules_of_rowen(cli: Cli) -> None:
     modules = imported(cli, "--help")
 
     assert modules & (HEAVY | {"psycopg", "asyncio", "tomllib"}) == set()

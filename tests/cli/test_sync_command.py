@@ -33,12 +33,12 @@ def test_json_has_every_documented_field_also_with_the_flag_after_the_command(do
     assert (fact["unchanged"], fact["bytes"], fact["rows_written"]) == (3, 0, 0)
 
 
-def test_the_second_line_of_a_sync_tells_what_was_spared(docs: Cli) -> None:
+def test_the_second_sync_reports_the_avoided_work(docs: Cli) -> None:
     assert "3 unchanged — read nothing in" in (done := docs("sync")).out
     assert "spared reading 3 files" in done.out
 
 
-def test_without_sources_the_next_step_is_said(cli: Cli) -> None:
+def test_a_sync_without_sources_suggests_the_next_step(cli: Cli) -> None:
     done = cli("sync")
 
     assert done.code == 0
@@ -123,7 +123,7 @@ def test_the_name_of_a_folder_without_a_slash_is_explained(cli: Cli) -> None:
     assert "`rowen sync ./docs`" in done.err
 
 
-def test_a_paused_source_is_left_out_and_refused_by_name(docs: Cli) -> None:
+def test_a_paused_source_is_omitted_and_refused_by_name(docs: Cli) -> None:
     assert docs("pause", "docs").code == 0
 
     everything, named = docs("sync"), docs("sync", "docs")
@@ -133,7 +133,7 @@ def test_a_paused_source_is_left_out_and_refused_by_name(docs: Cli) -> None:
     assert "`rowen resume docs`" in named.err
 
 
-def test_with_json_all_that_is_said_is_json(docs: Cli) -> None:
+def test_with_json_all_output_is_json(docs: Cli) -> None:
     (docs.folder / "docs/hay.md").unlink()
 
     done = docs("sync", "docs", "nothere", "--json", ROWEN_DELETION_FLOOR="0")

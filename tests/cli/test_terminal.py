@@ -54,7 +54,7 @@ def test_no_color_is_honoured(docs: Cli) -> None:
     assert "\x1b[32m" not in shown
 
 
-def test_sync_shows_progress_and_then_the_tally(docs: Cli) -> None:
+def test_sync_shows_progress_and_then_the_run_line(docs: Cli) -> None:
     docs.write({f"docs/{number}.md": f"# Note {number}\n" for number in range(50)})
 
     code, shown = on_a_terminal(docs, "sync")
@@ -64,7 +64,7 @@ def test_sync_shows_progress_and_then_the_tally(docs: Cli) -> None:
     assert "50 created" in shown.splitlines()[-1]
 
 
-def test_remove_asks_and_takes_no_for_an_answer(docs: Cli) -> None:
+def test_remove_asks_and_accepts_a_refusal(docs: Cli) -> None:
     code, shown = on_a_terminal(docs, "remove", "docs", typed="n\n")
 
     assert code == 5

@@ -40,7 +40,7 @@ def test_the_server_is_imported_by_nothing_but_serve() -> None:
     assert out.stdout.splitlines()[-1] == "[]"
 
 
-def test_a_missing_extra_is_told_with_how_to_install_it(
+def test_a_missing_extra_is_an_error_with_its_installation(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in [name for name in sys.modules if name.startswith("rowen.server")]:

@@ -26,8 +26,11 @@ class Collector(HTTPServer):
         found = []
         for body in self.bodies:
             request = ExportTraceServiceRequest.FromString(body)
-            for span in (one for each in request.resource_spans for some in each.scope_spans for one in some.spans):
-                facts = {one.key: one.value.string_value or one.value.int_value for one in span.attributes}
+            for span in (span for each in request.resource_spans for some in each.scope_spans for span in some.spans):
+                facts = {
+                    attribute.key: attribute.value.string_value or attribute.value.int_value
+                    for attribute in span.attributes
+                }
                 found.append((span.name, facts))
         return found
 
@@ -70,7 +73,7 @@ def test_a_sync_is_traced_with_its_requests_and_without_what_is_private(cli: Cli
     assert all(private not in body for body in collector.bodies for private in (b"a-secret", b"visitor", b"somebody"))
 
 
-def test_nothing_is_imported_where_nobody_collects() -> None:
+def test_tracing_is_not_imported_without_a_collector() -> None:
     script = "import sys\nfrom rowen.tracing import span\nwith span('x', {}) as note: note({'a': 1})\n"
     script += "print([name for name in sys.modules if name.startswith('opentelemetry')])"
 

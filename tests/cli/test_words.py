@@ -80,7 +80,7 @@ def test_since_reads_numbers_times_and_dates(typed: str, meant: object) -> None:
 
 
 @pytest.mark.parametrize("typed", ["900000d", "9999999w", "365001d"])
-def test_since_refuses_what_is_before_all_time(typed: str) -> None:
+def test_since_refuses_dates_out_of_range(typed: str) -> None:
     with pytest.raises(ValueError, match="too long ago"):
         parse(typed)
 
@@ -108,5 +108,5 @@ def test_ages_are_rounded_down() -> None:
     assert age(now - timedelta(days=3), now) == "3 d ago"
 
 
-def test_nothing_in_a_name_can_command_the_terminal() -> None:
+def test_no_name_can_control_the_terminal() -> None:
     assert clean("a\x1b[2Jb\x9bc\td\u202ee") == "a�[2Jb�c\td�e"

@@ -88,7 +88,7 @@ async def test_a_link_of_another_site_causes_no_request_to_a_source(database: Sc
 
     assert (page.status_code, twin.status_code) == (200, 200)
     assert f'value="{url}"' in page.text
-    assert "A page of another site led here" in page.text
+    assert "A link of another site led here" in page.text
     assert before == 0
     assert after > 0
 

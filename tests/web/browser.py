@@ -80,7 +80,7 @@ class Eyes:
     async def settle(self, name: str) -> None:
         """Hold it against a page if what it showed has moved since it was opened."""
         shifts = await self.page.evaluate("window.shifted")
-        if sum(one["value"] for one in shifts) > MOST_SHIFT:
+        if sum(shift["value"] for shift in shifts) > MOST_SHIFT:
             self.troubles.append(f"{name}: it moved: {shifts}")
 
 

@@ -301,11 +301,11 @@ async def test_a_reader_can_read_every_page_on_a_phone_at_night_and_at_a_desk_by
 
 async def _paths(rowen: Rowen) -> dict[str, str]:
     """A page of each sort, with what is hostile, foreign, long and changed among them."""
-    hostile = next(one.url for one in await rowen.items.browse("docs", limit=100) if "script" in one.title)
+    hostile = next(item.url for item in await rowen.items.browse("docs", limit=100) if "script" in item.title)
     [footpaths] = [
-        one.url for one in await rowen.items.browse("valley", limit=100) if one.title.startswith("Footpaths")
+        item.url for item in await rowen.items.browse("valley", limit=100) if item.title.startswith("Footpaths")
     ]
-    eggs = next(one.url for one in await rowen.items.browse("shop") if one.title == "Six eggs")
+    eggs = next(item.url for item in await rowen.items.browse("shop") if item.title == "Six eggs")
     return {
         **{name: f"/{name}" for name in ("sources", "runs", "extractions", "held", "quarantine", "jobs", "saved")},
         **{name: f"/{name}" for name in ("webhooks", "costs", "health", "following", "changes", "add")},

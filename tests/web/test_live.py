@@ -89,7 +89,7 @@ async def test_a_live_run_is_shown_as_it_goes_on_and_tells_its_watchers_when_it_
     assert "cancelled" in after.text
 
 
-async def test_who_has_seen_all_of_a_run_that_is_over_is_told_only_that(lived_in: ScratchDatabase) -> None:
+async def test_the_watcher_of_a_finished_run_receives_only_its_end(lived_in: ScratchDatabase) -> None:
     async with lived_in.open() as rowen, served(rowen) as interface:
         mark = live.glance_at_run(await rowen.runs.get(1)).mark
         events = {}
@@ -144,9 +144,7 @@ async def test_a_stream_ends_when_its_tab_is_closed_or_the_server_closes(
     assert (first, before) == (b": watching\n", False)
 
 
-async def test_however_many_watch_runs_and_jobs_the_database_is_asked_once_for_each_sort(
-    database: ScratchDatabase, statements: list[str]
-) -> None:
+async def test_many_watchers_of_runs_and_jobs_share_one_query(database: ScratchDatabase, statements: list[str]) -> None:
     database.execute("insert into source (name, kind, url) values ('docs', 'web', 'https://example.org/')")
     database.execute(
         "insert into run (source_id, mode, lease_until) select id, 'full', now() + interval '1 h' from source"
@@ -168,10 +166,10 @@ async def test_however_many_watch_runs_and_jobs_the_database_is_asked_once_for_e
 
 
 def polls(statements: list[str], part: str) -> list[str]:
-    return [one for one in statements if part in one]
+    return [statement for statement in statements if part in statement]
 
 
-async def test_nothing_is_asked_when_nobody_watches(database: ScratchDatabase, statements: list[str]) -> None:
+async def test_no_query_runs_without_watchers(database: ScratchDatabase, statements: list[str]) -> None:
     async with database.open() as rowen, served(rowen) as interface:
         async with interface.session.get(f"{interface.url}/live") as watched:
             await asyncio.wait_for(watched.content.readline(), LIMIT_S)

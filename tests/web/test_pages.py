@@ -27,7 +27,7 @@ INLINE = re.compile(
 
 def test_every_page_is_answered_small_and_without_inline_scripts(walked: dict[str, Answer]) -> None:
     shapes = [re.compile(re.sub(r"\{.*?\}", "[^/?]+", path)) for path in PAGES]
-    unseen = [one.pattern for one in shapes if not any(one.fullmatch(path.partition("?")[0]) for path in walked)]
+    unseen = [shape.pattern for shape in shapes if not any(shape.fullmatch(path.partition("?")[0]) for path in walked)]
     pictures = [svg for one in walked.values() for svg in re.findall(r"<svg.*?</svg>", one.text, re.DOTALL)]
 
     assert unseen == ["/jobs/[^/?]+", "/webhooks/[^/?]+"]
@@ -44,7 +44,7 @@ async def test_every_page_has_a_twin_of_plain_facts(lived_in: ScratchDatabase) -
         twins = {path: await interface.get(twin_of(path)) for path in paths}
 
     assert {path: one.text[:200] for path, one in twins.items() if one.status != 200} == {}
-    assert all(isinstance(one.json(), dict) for one in twins.values())
+    assert all(isinstance(twin.json(), dict) for twin in twins.values())
 
 
 def twin_of(path: str) -> str:
@@ -73,7 +73,7 @@ async def test_the_twin_says_what_the_page_says(lived_in: ScratchDatabase) -> No
 
 async def test_hostile_titles_and_texts_are_shown_and_never_run(lived_in: ScratchDatabase) -> None:
     async with lived_in.open() as rowen, served(rowen) as interface:
-        [hostile] = [one.url for one in await rowen.items.browse("docs", limit=100) if "script" in one.title]
+        [hostile] = [item.url for item in await rowen.items.browse("docs", limit=100) if "script" in item.title]
         found = await interface.get("/search?q=claims")
         pages = [
             await interface.get(path)
@@ -88,7 +88,7 @@ async def test_hostile_titles_and_texts_are_shown_and_never_run(lived_in: Scratc
         assert "{{7*7}}" in page.text
 
 
-def test_links_to_others_are_web_addresses_that_learn_nothing_of_us(walked: dict[str, Answer]) -> None:
+def test_links_to_other_sites_are_web_addresses_without_referrer(walked: dict[str, Answer]) -> None:
     texts = [one.text for one in walked.values()]
     links = [link for text in texts for link in re.findall(r"<a\s[^>]*href=\"([a-z]+:[^\"]*)\"[^>]*>", text)]
     tags = [tag for text in texts for tag in re.findall(r"<a\s[^>]*href=\"[a-z]+:[^>]*>", text)]
@@ -98,7 +98,7 @@ def test_links_to_others_are_web_addresses_that_learn_nothing_of_us(walked: dict
     assert all("noreferrer" in tag for tag in tags)
 
 
-async def test_whoever_may_only_read_is_shown_no_form_that_would_be_refused(lived_in: ScratchDatabase) -> None:
+async def test_the_scope_read_shows_no_form_that_would_be_refused(lived_in: ScratchDatabase) -> None:
     async with lived_in.open() as rowen, served(rowen, Scope.READ) as interface:
         texts = [(await interface.get(paths[-1])).text for paths in (await addresses(rowen)).values()]
         looked = await interface.get("/add?address=https://example.org")
@@ -149,7 +149,7 @@ async def test_a_writer_may_not_do_what_needs_an_administrator(lived_in: Scratch
         ("/webhooks/nobody", 404, "not_found"),
     ],
 )
-async def test_errors_have_the_words_and_the_code_of_the_terminal(
+async def test_errors_have_the_message_and_the_code_of_the_terminal(
     lived_in: ScratchDatabase, path: str, status: int, code: str
 ) -> None:
     async with lived_in.open() as rowen, served(rowen) as interface:
@@ -196,7 +196,7 @@ async def test_below_another_path_all_addresses_begin_with_it(lived_in: ScratchD
     } == set()
 
 
-async def test_files_are_kept_for_ever_and_nothing_else_is_served(lived_in: ScratchDatabase) -> None:
+async def test_files_are_immutable_and_nothing_else_is_served(lived_in: ScratchDatabase) -> None:
     async with lived_in.open() as rowen, served(rowen) as interface:
         page = await interface.get("/help")
         files = re.findall(r"/static/\w+/[\w.]+", page.text)
@@ -207,7 +207,7 @@ async def test_files_are_kept_for_ever_and_nothing_else_is_served(lived_in: Scra
     assert {one.status for one in kept} == {200}
     assert all("immutable" in one.headers["Cache-Control"] for one in kept)
     assert same.status == 304
-    assert {one.status for one in others} == {404}
+    assert {other.status for other in others} == {404}
 
 
 async def test_a_choice_of_colours_is_remembered_and_leads_nowhere_else(lived_in: ScratchDatabase) -> None:
@@ -233,7 +233,7 @@ def row_of(page: Answer, words: str) -> str:
     return next(" ".join(re.sub(r"<[^>]+>", " ", unescape(row)).split()) for row in rows if words in row)
 
 
-async def test_the_ladder_is_told_in_each_way_to_pay(lived_in: ScratchDatabase) -> None:
+async def test_avoided_costs_are_shown_in_each_unit(lived_in: ScratchDatabase) -> None:
     async with lived_in.open() as rowen, served(rowen) as interface:
         savings = await rowen.status.savings()
         pages = [await interface.get(path) for path in ("/", "/costs?days=7")]
@@ -272,7 +272,7 @@ async def test_changes_are_filtered_by_source_kind_words_and_field_with_their_fe
         )
 
     assert [one["diff"][0]["after"] for one in price[:3]] == [3.9, 4.25, 4.75]
-    assert {one["title"] for one in stiles} == {"Footpaths of Quince End"}
+    assert {stile["title"] for stile in stiles} == {"Footpaths of Quince End"}
     assert '"/sources/valley/feeds/atom?query=stiles"' in page.text
     assert '"/feeds/json?kind=created&amp;kind=deleted&amp;field=price"' in narrow.text
     assert len(first["changes"]) + len(second["changes"] if second else []) == 27
@@ -312,9 +312,11 @@ async def test_a_search_takes_every_filter_that_is_declared(lived_in: ScratchDat
     assert 'role="alert"' in wrong.text
 
 
-async def test_a_diff_shows_the_words_that_came_and_went(lived_in: ScratchDatabase) -> None:
+async def test_a_diff_shows_added_and_removed_words(lived_in: ScratchDatabase) -> None:
     async with lived_in.open() as rowen, served(rowen) as interface:
-        [url] = [one.url for one in await rowen.items.browse("valley", limit=100) if one.title.startswith("Footpaths")]
+        [url] = [
+            item.url for item in await rowen.items.browse("valley", limit=100) if item.title.startswith("Footpaths")
+        ]
         page = await interface.get(f"/item?url={quote(url)}&tab=diff")
 
     assert re.search(r'<li class="added" id="L1">.*stiles were mended</ins>', page.text)
@@ -330,7 +332,7 @@ async def test_facts_are_a_table_with_the_history_of_each_number(lived_in: Scrat
     assert "Honey" not in page.text
 
 
-async def test_a_run_groups_what_could_not_be_read_and_says_what_was_spared(lived_in: ScratchDatabase) -> None:
+async def test_a_run_groups_its_errors_and_shows_avoided_work(lived_in: ScratchDatabase) -> None:
     async with lived_in.open() as rowen, served(rowen) as interface:
         page = await interface.get("/runs/10")
 
@@ -339,7 +341,7 @@ async def test_a_run_groups_what_could_not_be_read_and_says_what_was_spared(live
     assert "19 items vanished and were kept" in page.text
 
 
-async def test_saved_searches_tell_what_newly_matches_and_are_escaped(lived_in: ScratchDatabase) -> None:
+async def test_saved_searches_show_their_news_escaped(lived_in: ScratchDatabase) -> None:
     async with lived_in.open() as rowen, served(rowen) as interface:
         listed = await interface.get("/saved")
         news = (await interface.get("/saved/1.json")).json()
@@ -356,9 +358,11 @@ async def test_saved_searches_tell_what_newly_matches_and_are_escaped(lived_in: 
     assert "Saved searches" in empty.text
 
 
-async def test_who_may_only_read_gets_no_contact_details_out_of_a_record(lived_in: ScratchDatabase) -> None:
+async def test_the_scope_read_shows_no_contact_details_of_a_record(lived_in: ScratchDatabase) -> None:
     async with lived_in.open() as rowen:
-        [url] = [one.url for one in await rowen.items.browse("valley", limit=100) if one.title.startswith("Footpaths")]
+        [url] = [
+            item.url for item in await rowen.items.browse("valley", limit=100) if item.title.startswith("Footpaths")
+        ]
         shown = {}
         for scope in (Scope.READ, Scope.WRITE):
             async with served(rowen, scope) as interface:
@@ -386,9 +390,7 @@ async def test_a_feed_that_fails_is_named_with_its_error_where_feeds_are_followe
     assert "answered with status" in source.text
 
 
-async def test_it_takes_no_more_questions_to_tell_of_many_feeds_than_of_one(
-    database: ScratchDatabase, statements: list[str]
-) -> None:
+async def test_many_feeds_take_no_more_queries_than_one(database: ScratchDatabase, statements: list[str]) -> None:
     numbers = []
     async with database.open() as rowen:
         for number in range(5):
@@ -411,7 +413,7 @@ async def test_feeds_are_shown_page_by_page(database: ScratchDatabase, monkeypat
         while pages[-1]["next"]:
             pages.append((await interface.get(f"/following.json?after={pages[-1]['next']}")).json())
 
-    assert [[feed["source"] for feed in one["feeds"]] for one in pages] == [
+    assert [[feed["source"] for feed in page["feeds"]] for page in pages] == [
         ["feed0", "feed1"],
         ["feed2", "feed3"],
         ["feed4"],

@@ -75,12 +75,12 @@ def test_a_text_that_grows_as_html_is_cut_earlier() -> None:
 
 
 @pytest.mark.parametrize("url", ["javascript:x", "data:,x", "file:///x", "//host/x", "x", "http://", "https://[broken"])
-def test_what_is_no_web_address_is_no_link(url: str) -> None:
+def test_only_web_addresses_are_links(url: str) -> None:
     assert outside(url) == ""
     assert joined("pkg:pypi/x", url) == ""
 
 
-def test_addresses_are_quoted_and_ours_stay_ours() -> None:
+def test_addresses_are_quoted_and_redirects_stay_local() -> None:
     at = PageAddresses("/hay")
 
     assert at("sources", "a/b c", q="x&y", empty="", none=None) == "/hay/sources/a%2Fb%20c?q=x%26y"
@@ -95,7 +95,7 @@ def run(status: RunStatus, changed: int) -> Run:
     return Run(1, "docs", "web", "full", status, True, now, now, RunStats(created=changed))
 
 
-def test_thirty_runs_are_a_small_picture_that_says_what_it_shows() -> None:
+def test_thirty_runs_are_a_small_labelled_chart() -> None:
     drawn = charts.bars([run("failed" if number % 7 == 0 else "completed", number) for number in range(30)])
 
     assert len(drawn) < 3000

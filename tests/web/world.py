@@ -203,8 +203,8 @@ async def _go_on(rowen: Rowen, there: dict[str, Any]) -> None:
 
 async def addresses(rowen: Rowen) -> dict[str, list[str]]:
     """For each page, addresses that show it; those of hostile, long, foreign and changed items among them."""
-    items = [one for name in ("docs", "valley", "shop") for one in await rowen.items.browse(name, limit=100)]
-    special = [one.url for one in items if one.title.startswith(("<script", "Footpaths", "An exhaustive", "Six"))]
+    items = [item for name in ("docs", "valley", "shop") for item in await rowen.items.browse(name, limit=100)]
+    special = [item.url for item in items if item.title.startswith(("<script", "Footpaths", "An exhaustive", "Six"))]
     tabs = ("text", "diff", "record", "fields", "passages", "similar")
     return {
         **{path: [path] for path in PAGES if "{" not in path},

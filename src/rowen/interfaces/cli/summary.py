@@ -76,9 +76,9 @@ def worst(codes: list[int]) -> int:
 
 
 @contextmanager
-def progress(*, shown: bool) -> Iterator[ProgressBars | None]:
-    """Yield an observer that draws a bar for each source; None if nothing is shown."""
-    if not shown:
+def progress(*, is_visible: bool) -> Iterator[ProgressBars | None]:
+    """Yield an observer that draws a bar for each source; None if nobody watches."""
+    if not is_visible:
         yield None
         return
     from rich.console import Console

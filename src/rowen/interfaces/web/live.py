@@ -107,7 +107,7 @@ async def watch(rowen: Rowen, request: Request, watcher: Watcher) -> Response:
     return StreamingResponse(until(request.app.state.closing, news), media_type="text/event-stream", headers=_HEADERS)
 
 
-async def _news(glances: AsyncGenerator[Glance], shown: str) -> AsyncGenerator[bytes]:
+async def _news(glances: AsyncGenerator[Glance], mark: str) -> AsyncGenerator[bytes]:
     # A browser reports the stream as open before there is news.
     yield b": watching\n\n"
     async with aclosing(or_silence(glances, _KEEP_ALIVE_S)) as news:
@@ -115,9 +115,9 @@ async def _news(glances: AsyncGenerator[Glance], shown: str) -> AsyncGenerator[b
             if glance is None:
                 yield KEEP_ALIVE
                 continue
-            if glance.mark != shown:
+            if glance.mark != mark:
                 yield b"data: news\n\n"
-                shown = glance.mark
+                mark = glance.mark
             if not glance.goes_on:
                 break
     yield b"event: end\ndata: end\n\n"

@@ -29,7 +29,7 @@ PAGES: dict[str, Handler] = {
     "/extractions": extractions.extractions,
     "/following": overview.following,
     "/health": overview.health,
-    "/held": runs.held,
+    "/held": runs.pending_deletions,
     "/help": overview.help_page,
     "/item": item.item,
     "/jobs": runs.jobs,

@@ -49,11 +49,11 @@ def changes(call: Invocation, since: Start | None, source: str | None, limit: in
         start = since if since is not None else await _first_number(rowen, call.out, source, limit)
         if follow:
             async with aclosing(rowen.changes.follow(since=start, source=source)) as lines:
-                shown = 0
+                printed = 0
                 async for change in lines:
                     show_change(call.out, change)
-                    shown += 1
-                    if shown == limit:
+                    printed += 1
+                    if printed == limit:
                         break
             return
         left = limit

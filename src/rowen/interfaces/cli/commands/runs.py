@@ -46,9 +46,9 @@ def runs(call: Invocation, name: str | None, limit: int) -> None:
 @click.argument("number", type=int)
 def run(call: Invocation, number: int) -> None:
     """Show one run with its full statistics."""
-    shown = call.ask(lambda rowen: rowen.runs.get(number))
-    call.out.card(shown, always=("run", "source", "kind", "mode", "status", "complete", "started_at", "finished_at"))
-    for remark in remarks(shown):
+    run = call.ask(lambda rowen: rowen.runs.get(number))
+    call.out.card(run, always=("run", "source", "kind", "mode", "status", "complete", "started_at", "finished_at"))
+    for remark in remarks(run):
         call.out.say(remark)
 
 
@@ -93,7 +93,9 @@ def quarantine(call: Invocation, name: str | None, limit: int) -> None:
     "--keep", multiple=True, metavar="URL", help="Keep this item until its source lists it again; may be repeated."
 )
 @options_of("deletions.list", only=("limit",))
-def held(call: Invocation, name: str | None, accept: tuple[str, ...], keep: tuple[str, ...], limit: int) -> None:
+def list_pending(
+    call: Invocation, name: str | None, accept: tuple[str, ...], keep: tuple[str, ...], limit: int
+) -> None:
     """List pending deletions, or decide about some."""
     if not accept and not keep:
         pending = call.ask(lambda rowen: rowen.deletions.list(name, limit=limit))
@@ -125,4 +127,4 @@ def held(call: Invocation, name: str | None, accept: tuple[str, ...], keep: tupl
     call.out.answer({"source": name, "accepted": accepted, "kept": kept}, (name, "bold"), f"\t{', '.join(parts)}")
 
 
-COMMANDS = {"runs": runs, "run": run, "cancel": cancel, "quarantine": quarantine, "held": held}
+COMMANDS = {"runs": runs, "run": run, "cancel": cancel, "quarantine": quarantine, "held": list_pending}

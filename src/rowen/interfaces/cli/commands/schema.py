@@ -48,8 +48,8 @@ def list_schemas(call: Invocation, name: str | None) -> None:
 @click.argument("ref", metavar="NAME[@VERSION]")
 def show(call: Invocation, ref: str) -> None:
     """Print a schema as JSON."""
-    shown = call.ask(lambda rowen: rowen.schemas.get(ref))
-    call.out.answer(shown, json.dumps(dict(shown.definition), indent=2, ensure_ascii=False))
+    schema = call.ask(lambda rowen: rowen.schemas.get(ref))
+    call.out.answer(schema, json.dumps(dict(schema.definition), indent=2, ensure_ascii=False))
 
 
 @command("diff")

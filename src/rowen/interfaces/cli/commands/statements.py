@@ -67,8 +67,8 @@ def deltas(call: Invocation, name: str, to: Path, since: int | None, graph: str 
 def keep(call: Invocation, name: str, endpoint: str, headers: tuple[str, ...], graph: str | None) -> None:
     """Let workers keep a SPARQL endpoint up to date, also one that failed for days."""
     parsed = _parse_headers(headers)
-    kept = call.ask(lambda rowen: rowen.rdf.add_endpoint(name, endpoint, graph=graph, headers=parsed))
-    call.out.answer(kept, (name, "bold"), f"\tkept\t{endpoint}")
+    target = call.ask(lambda rowen: rowen.rdf.add_endpoint(name, endpoint, graph=graph, headers=parsed))
+    call.out.answer(target, (name, "bold"), f"\tkept\t{endpoint}")
     call.out.say(f"`rowen worker` sends updates. `rowen statements push {name}` sends pending ones now.")
 
 
@@ -111,8 +111,8 @@ def push(
     async def answer(rowen: Rowen) -> list[StatementReport]:
         if endpoint is not None:
             return [await rowen.rdf.push(name, endpoint, graph=graph, headers=parsed, again=again)]
-        kept = [target for target in await rowen.rdf.list_endpoints(name) if target.state != "once"]
-        return [await rowen.rdf.push(name, target.endpoint, graph=target.graph, again=again) for target in kept]
+        targets = [target for target in await rowen.rdf.list_endpoints(name) if target.state != "once"]
+        return [await rowen.rdf.push(name, target.endpoint, graph=target.graph, again=again) for target in targets]
 
     reports = call.ask(answer)
     for report in reports:

@@ -49,7 +49,7 @@ def sync(
         report.width = max((len(name) for name in names if name in known), default=0)
         report.expected = len(names)
         if names:
-            with progress(shown=call.out.watched) as report.bars:
+            with progress(is_visible=call.out.watched) as report.bars:
                 await rowen.runs.sync_all(
                     names,
                     observe=report.bars,

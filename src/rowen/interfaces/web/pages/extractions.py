@@ -53,8 +53,8 @@ async def extractions(rowen: Rowen, request: Request) -> View:
         "next": following,
     }
     commands = (command("extract", "--source", source or "NAME", "--schema", schema or "product"), "rowen schema list")
-    shown = {"extractions": facts, "carried": attached, "next": following}
-    return View("extractions.html", "Extractions", context, shown, commands)
+    answer = {"extractions": facts, "carried": attached, "next": following}
+    return View("extractions.html", "Extractions", context, answer, commands)
 
 
 def _cells(facts: Extraction, columns: list[str], history: list[Extraction]) -> list[tuple[Any, list[Any]]]:

@@ -20,7 +20,7 @@ TABS = ("text", "diff", "record", "fields", "passages", "similar")
 _FIELDS = 150
 _PASSAGES = 20
 _SIMILAR = 8
-# Characters of a diff that are shown; the rest is in the JSON.
+# Characters of a diff that are content; the rest is in the JSON.
 _DIFF_CHARS = 24_000
 # Parts of a tab that are facts; the rest is their presentation.
 _FACTS = ("diff", "extractions", "detail", "similar")
@@ -37,10 +37,10 @@ async def item(rowen: Rowen, request: Request) -> View:
     history = await rowen.items.history(entry.url, source=entry.source)
     tab = text(request, "tab")
     tab = tab if tab in TABS else "text"
-    shown = await _tab(rowen, request, entry, tab)
+    content = await _tab(rowen, request, entry, tab)
     twins = await rowen.items.duplicates(entry.url, source=entry.source) if entry.withdrawn_at is None else None
-    context = {"entry": entry, "history": history, "tab": tab, "twins": twins, **shown}
-    facts = {"item": entry, "history": history, **{name: part for name, part in shown.items() if name in _FACTS}}
+    context = {"entry": entry, "history": history, "tab": tab, "twins": twins, **content}
+    facts = {"item": entry, "history": history, **{name: part for name, part in content.items() if name in _FACTS}}
     commands = (command("get", entry.url), command("diff", entry.url), command("history", entry.url))
     return View("item.html", entry.title or entry.url, context, facts, commands)
 
@@ -50,9 +50,9 @@ async def _tab(rowen: Rowen, request: Request, entry: Entry, tab: str) -> dict[s
         case "diff":
             return await _diff(rowen, request, entry)
         case "record":
-            found = list(leaves(dict(entry.record)))
+            values = list(leaves(dict(entry.record)))
             detail = await rowen.items.detail(entry.url, source=entry.source)
-            return {"leaves": found[:_FIELDS], "beyond": max(0, len(found) - _FIELDS), "detail": detail}
+            return {"leaves": values[:_FIELDS], "beyond": max(0, len(values) - _FIELDS), "detail": detail}
         case "fields":
             histories = {}
             for attached in await rowen.extraction.list_attached(entry.source):

@@ -27,20 +27,20 @@ async def listing(rowen: Rowen, request: Request) -> View:
 
 async def run(rowen: Rowen, request: Request) -> View:
     """Show the progress, results and errors of one run."""
-    shown = await rowen.runs.get(int(request.path_params["number"]))
-    stats = shown.stats
-    items = await rowen.items.count((await rowen.sources.get(shown.source, counted=False)).id)
+    run = await rowen.runs.get(int(request.path_params["number"]))
+    stats = run.stats
+    items = await rowen.items.count((await rowen.sources.get(run.source, counted=False)).id)
     # A run sees about as many items as its source had before; a first run has no such number.
     before = max(0, items - stats.created + stats.deleted)
-    troubles = await rowen.runs.error_groups(shown.id) if stats.failed else []
-    changes = await rowen.changes.newest(run=shown.id, limit=_CHANGES)
+    troubles = await rowen.runs.error_groups(run.id) if stats.failed else []
+    changes = await rowen.changes.newest(run=run.id, limit=_CHANGES)
     context = {
-        "run": shown,
+        "run": run,
         "expected": max(before, stats.seen) if before else 0,
         "counts": counts(stats),
         "cost": cost(stats),
-        "spared": spared(stats, noun(shown.kind)),
-        "remarks": list(remarks(shown)),
+        "spared": spared(stats, noun(run.kind)),
+        "remarks": list(remarks(run)),
         "troubles": troubles,
         "changes": changes,
         "rungs": [
@@ -50,10 +50,10 @@ async def run(rowen: Rowen, request: Request) -> View:
             ("content", stats.stopped_at_content),
             ("paid", stats.created + stats.updated + stats.amended),
         ],
-        "seen": glance_at_run(shown).mark,
+        "seen": glance_at_run(run).mark,
     }
-    facts = {"run": shown, "troubles": troubles, "changes": changes}
-    return View("run.html", f"Run {shown.id} of {shown.source}", context, facts, (f"rowen run {shown.id}",))
+    facts = {"run": run, "troubles": troubles, "changes": changes}
+    return View("run.html", f"Run {run.id} of {run.source}", context, facts, (f"rowen run {run.id}",))
 
 
 @takes("runs.cancel")
@@ -84,11 +84,11 @@ async def jobs(rowen: Rowen, request: Request) -> View:
 
 async def job(rowen: Rowen, request: Request) -> View | Goto:
     """Show a job until it starts, then its run."""
-    shown = await rowen.queue.get(int(request.path_params["number"]))
-    if shown.run is not None and not request.url.path.endswith(".json"):
-        return goto("runs", shown.run)
-    context = {"job": shown, "workers": await rowen.queue.list_workers(), "seen": glance_at_job(shown).mark}
-    return View("job.html", f"Job {shown.id}", context, {"job": shown}, (f"rowen jobs show {shown.id}", "rowen worker"))
+    job = await rowen.queue.get(int(request.path_params["number"]))
+    if job.run is not None and not request.url.path.endswith(".json"):
+        return goto("runs", job.run)
+    context = {"job": job, "workers": await rowen.queue.list_workers(), "seen": glance_at_job(job).mark}
+    return View("job.html", f"Job {job.id}", context, {"job": job}, (f"rowen jobs show {job.id}", "rowen worker"))
 
 
 @takes("queue.cancel")
@@ -118,7 +118,7 @@ async def resume(rowen: Rowen, request: Request) -> Goto:
     return goto("jobs")
 
 
-async def held(rowen: Rowen, request: Request) -> View:
+async def pending_deletions(rowen: Rowen, request: Request) -> View:
     """Show pending deletions, to be accepted or not."""
     source = text(request, "source")
     page = await rowen.deletions.list(source, limit=_ITEMS, after=text(request, "after"))

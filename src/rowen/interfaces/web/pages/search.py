@@ -66,7 +66,7 @@ async def search(rowen: Rowen, request: Request) -> View:
         "facets": _facets(answer, chosen),
         "chosen": chosen,
         "with_filter": lambda name, value: {**chosen, name: [*chosen[name], value]},
-        "without_filter": lambda name, value: {**chosen, name: [kept for kept in chosen[name] if kept != value]},
+        "without_filter": lambda name, value: {**chosen, name: [other for other in chosen[name] if other != value]},
         # Facets offer the values of the others.
         "fields": [name for flag, name in _filters().items() if flag not in _FACETS],
         "repeated": [flag for flag, name in _filters().items() if field_of("items.search", name).is_repeated],
@@ -92,8 +92,8 @@ def _flag(name: str) -> str:
 
 
 def _lines(hit: Hit, wanted: Any) -> list[list[tuple[str, bool]]]:
-    shown = snippet(hit.text, wanted, lines=_SNIPPET_LINES, width=_SNIPPET_WIDTH)
-    return [marked(line, wanted) for line in shown]
+    lines = snippet(hit.text, wanted, lines=_SNIPPET_LINES, width=_SNIPPET_WIDTH)
+    return [marked(line, wanted) for line in lines]
 
 
 def _facets(answer: Answer, chosen: dict[str, list[str]]) -> list[tuple[str, list[tuple[str, int]]]]:

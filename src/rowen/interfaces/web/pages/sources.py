@@ -69,24 +69,24 @@ async def listing(rowen: Rowen, request: Request) -> View:
 
 async def source(rowen: Rowen, request: Request) -> View:
     """Show the state of one source, and one of its tabs."""
-    shown = await _named(rowen, request.path_params["name"])
+    source = await _named(rowen, request.path_params["name"])
     tab = text(request, "tab") if text(request, "tab") in TABS else "items"
-    status = await rowen.sources.status(shown.name)
-    runs = (await rowen.runs.latest_by_source([shown.name]))[shown.name]
-    listed = await _tab(rowen, request, shown, str(tab))
+    status = await rowen.sources.status(source.name)
+    runs = (await rowen.runs.latest_by_source([source.name]))[source.name]
+    listed = await _tab(rowen, request, source, str(tab))
     context = {
-        "source": shown,
+        "source": source,
         "standing": status,
         "runs": runs,
         "remarks": list(remarks_on_source(status)),
         "tab": tab,
-        "following": await rowen.sources.following(shown.name) if shown.kind in FOLLOWED else None,
-        "schemas": await rowen.extraction.list_attached(shown.name),
+        "following": await rowen.sources.following(source.name) if source.kind in FOLLOWED else None,
+        "schemas": await rowen.extraction.list_attached(source.name),
         **listed,
     }
-    facts = {"source": shown, "standing": status, **listed}
-    commands = (command("show", shown.name), command("sync", shown.name), command("runs", shown.name))
-    return View("source.html", shown.name, context, facts, commands)
+    facts = {"source": source, "standing": status, **listed}
+    commands = (command("show", source.name), command("sync", source.name), command("runs", source.name))
+    return View("source.html", source.name, context, facts, commands)
 
 
 async def _named(rowen: Rowen, name: str) -> Source:
@@ -100,17 +100,17 @@ async def _named(rowen: Rowen, name: str) -> Source:
             raise error from None
 
 
-async def _tab(rowen: Rowen, request: Request, shown: Source, tab: str) -> dict[str, object]:
+async def _tab(rowen: Rowen, request: Request, source: Source, tab: str) -> dict[str, object]:
     after = text(request, "after")
     match tab:
         case "items":
-            items = await rowen.items.browse(shown.name, limit=_ITEMS, after=after)
+            items = await rowen.items.browse(source.name, limit=_ITEMS, after=after)
             return {"items": items, "next": items.next}
         case "changes":
-            changes = await rowen.changes.newest(source=shown.name, limit=_ITEMS, after=after)
+            changes = await rowen.changes.newest(source=source.name, limit=_ITEMS, after=after)
             return {"changes": changes, "next": changes.next}
         case "runs":
-            runs = await rowen.runs.list(shown.name, limit=_ITEMS, after=after)
+            runs = await rowen.runs.list(source.name, limit=_ITEMS, after=after)
             return {"all_runs": runs, "next": runs.next}
     return {"next": None}
 
@@ -161,6 +161,6 @@ async def remove(rowen: Rowen, request: Request) -> View | Goto:
     if request.method == "POST":
         await rowen.sources.remove(name)
         return goto("sources")
-    shown = await rowen.sources.get(name, counted=False)
-    context = {"source": shown, "items": await rowen.items.count(shown.id)}
+    source = await rowen.sources.get(name, counted=False)
+    context = {"source": source, "items": await rowen.items.count(source.id)}
     return View("remove.html", f"Remove {name}", context, commands=(command("remove", name),))

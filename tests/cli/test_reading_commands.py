@@ -24,7 +24,7 @@ def test_search_shows_title_source_snippet_and_link_without_colours_in_a_pipe(do
     assert "\x1b" not in done.out
 
 
-def test_no_results_are_talk_and_not_a_failure(docs: Cli) -> None:
+def test_no_results_are_a_message_and_no_failure(docs: Cli) -> None:
     done = docs("search", "submarine")
 
     assert (done.code, done.out) == (0, "")
@@ -58,7 +58,7 @@ def test_history_and_diff_show_what_changed(docs: Cli) -> None:
     assert docs("diff", "docs/hens.md", "--from", "7").code == 4
 
 
-def test_changes_have_their_documented_fields_and_begin_where_asked(docs: Cli) -> None:
+def test_changes_have_their_documented_fields_and_begin_after_since(docs: Cli) -> None:
     everything = docs("changes", "--json")
     later = docs("changes", "--since", "2", "--json")
     recent = docs("changes", "--since", "1h", "--limit", "1", "--json")
@@ -108,7 +108,7 @@ def test_search_in_a_version_needs_sources_that_have_one(docs: Cli, database: Sc
     assert shown.facts[0]["version"] == "2.1"
 
 
-def test_a_deleted_item_is_shown_from_its_last_copy_and_said_to_be_withdrawn(docs: Cli) -> None:
+def test_a_deleted_item_is_shown_from_its_last_copy_with_a_notice(docs: Cli) -> None:
     (docs.folder / "docs/hens.md").unlink()
     docs("sync")
 

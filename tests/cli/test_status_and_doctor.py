@@ -24,7 +24,7 @@ def embedded(home: Path) -> Cli:
     return Cli(home, {"ROWEN_HOME": str(home / "home with spaces")})
 
 
-def test_status_tells_of_sources_and_database(docs: Cli) -> None:
+def test_status_shows_sources_and_database(docs: Cli) -> None:
     docs("add", "./docs", "--name", "twin")
 
     facts = docs("status", "--json").facts
@@ -41,7 +41,7 @@ def test_status_tells_of_sources_and_database(docs: Cli) -> None:
     assert "twin: not read yet; `rowen sync twin` does." in plain.err
 
 
-def test_runs_are_listed_newest_first_and_one_can_be_looked_at(docs: Cli) -> None:
+def test_runs_are_listed_newest_first_and_one_is_shown(docs: Cli) -> None:
     docs("sync")
 
     listed = docs("runs", "docs", "--json")
@@ -67,7 +67,7 @@ def test_the_embedded_server_starts_when_needed_and_stops_after(embedded: Cli) -
     assert stopped.facts == [{"stopped": False}]
 
 
-def test_doctor_finds_a_healthy_house_healthy(embedded: Cli) -> None:
+def test_doctor_finds_no_problems_in_a_healthy_installation(embedded: Cli) -> None:
     done = embedded("doctor", "--json", ROWEN_WORKERS="1")
 
     assert done.code == 0
@@ -76,7 +76,7 @@ def test_doctor_finds_a_healthy_house_healthy(embedded: Cli) -> None:
     assert found == dict.fromkeys(checks, True)
 
 
-def test_doctor_names_a_source_whose_root_is_gone_and_says_what_to_do(docs: Cli) -> None:
+def test_doctor_reports_a_source_with_a_missing_root_and_a_repair(docs: Cli) -> None:
     (docs.folder / "docs").rename(docs.folder / "elsewhere")
 
     done = docs("doctor")
@@ -87,7 +87,7 @@ def test_doctor_names_a_source_whose_root_is_gone_and_says_what_to_do(docs: Cli)
     assert "1 problem found." in done.err
 
 
-def test_doctor_goes_on_without_a_database(cli: Cli) -> None:
+def test_doctor_continues_without_a_database(cli: Cli) -> None:
     done = cli("doctor", "--json", ROWEN_DATABASE_URL=_nobody(cli))
 
     found = {fact["check"]: fact for fact in done.facts}
@@ -97,7 +97,7 @@ def test_doctor_goes_on_without_a_database(cli: Cli) -> None:
     assert found["workers"]["ok"]
 
 
-def test_a_database_that_is_not_there_gives_1_and_no_traceback(cli: Cli) -> None:
+def test_an_unreachable_database_gives_1_and_no_traceback(cli: Cli) -> None:
     done = cli("sources", "--json", "--database-url", _nobody(cli))
     loud = cli("sources", "-vv", "--database-url", _nobody(cli))
 
@@ -107,11 +107,11 @@ def test_a_database_that_is_not_there_gives_1_and_no_traceback(cli: Cli) -> None
     assert "Traceback" in loud.err
 
 
-def test_a_server_of_somebody_else_is_not_stopped(cli: Cli) -> None:
+def test_an_external_server_is_not_stopped(cli: Cli) -> None:
     assert cli("db", "stop").code == 5
 
 
-def test_a_wrong_setting_is_named(cli: Cli) -> None:
+def test_an_invalid_setting_is_named(cli: Cli) -> None:
     done = cli("sources", ROWEN_LEASE_S="soon")
 
     assert done.code == 2
@@ -119,7 +119,7 @@ def test_a_wrong_setting_is_named(cli: Cli) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_doctor_sees_a_home_that_cannot_be_written(cli: Cli) -> None:
+def test_doctor_reports_a_home_that_is_not_writable(cli: Cli) -> None:
     done = cli("doctor", "--home", "/proc/nowhere")
 
     assert "wrong home" in done.out
@@ -129,7 +129,7 @@ def _nobody(cli: Cli) -> str:
     return f"host={cli.folder} port=1 dbname=none user=nobody"
 
 
-def test_logs_are_json_lines_for_those_who_collect_them(docs: Cli) -> None:
+def test_logs_are_json_lines_if_configured(docs: Cli) -> None:
     done = docs("sync", "-v", "-q", ROWEN_LOG="json")
 
     lines = [json.loads(line) for line in done.err.splitlines()]
@@ -138,11 +138,11 @@ def test_logs_are_json_lines_for_those_who_collect_them(docs: Cli) -> None:
     assert closed["at"].endswith("+00:00")
 
 
-def test_a_form_of_logs_that_there_is_not_is_refused(docs: Cli) -> None:
+def test_an_unknown_log_format_is_refused(docs: Cli) -> None:
     assert docs("sources", ROWEN_LOG="xml").code == 2
 
 
-def test_psql_is_that_of_the_package_where_none_is_installed(docs: Cli) -> None:
+def test_psql_of_the_package_is_used_if_none_is_installed(docs: Cli) -> None:
     done = docs("db", "psql", "--", "-Atc", "select name from rowen.source", PATH="/nowhere")
 
     assert (done.code, done.out, done.err) == (0, "docs\n", "")

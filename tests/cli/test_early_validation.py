@@ -14,7 +14,7 @@ def alone(tmp_path: Path) -> Cli:
     return Cli(tmp_path, {"ROWEN_HOME": str(tmp_path / "home"), **NEAR})
 
 
-def test_a_path_that_is_not_there_makes_no_database(tmp_path: Path) -> None:
+def test_a_missing_path_creates_no_database(tmp_path: Path) -> None:
     rowen = alone(tmp_path)
 
     synced, named, added = rowen("sync", "./nothere"), rowen("sync", "nothere"), rowen("add", "./nothere")
@@ -26,7 +26,7 @@ def test_a_path_that_is_not_there_makes_no_database(tmp_path: Path) -> None:
     assert not any(tmp_path.iterdir())
 
 
-def test_an_option_that_no_kind_has_costs_no_request(tmp_path: Path) -> None:
+def test_an_unknown_option_costs_no_request(tmp_path: Path) -> None:
     with closing(Site()) as site:
         done = alone(tmp_path)("add", site.url, "--option", "max_pagez=3")
 
@@ -38,7 +38,7 @@ def test_an_option_that_no_kind_has_costs_no_request(tmp_path: Path) -> None:
     assert not any(tmp_path.iterdir())
 
 
-def test_where_the_kind_is_known_its_own_options_count(tmp_path: Path) -> None:
+def test_options_are_checked_against_the_kind_that_was_given(tmp_path: Path) -> None:
     with closing(Site()) as site:
         done = alone(tmp_path)("add", site.url, "--kind", "web", "--option", "page_size=3")
 

@@ -19,7 +19,7 @@ def plain(run: Run) -> str:
     return "".join(text for text, _ in line(run))
 
 
-def test_counts_cost_and_what_was_spared_stand_in_one_line() -> None:
+def test_counts_cost_and_avoided_work_are_in_one_line() -> None:
     text = plain(
         run(
             created=3, updated=1, unchanged=96, bytes=12_345, chunks_written=5, seconds=0.42,
@@ -33,7 +33,7 @@ def test_counts_cost_and_what_was_spared_stand_in_one_line() -> None:
     )
 
 
-def test_what_did_not_occur_is_left_out() -> None:
+def test_outcomes_without_items_are_omitted() -> None:
     assert plain(run(unchanged=1200, seconds=0.05)) == "docs  1,200 unchanged — read nothing in 0.05 s"
     assert plain(run(seconds=1)) == "docs  nothing there — read nothing in 1.0 s"
 
@@ -44,7 +44,7 @@ def test_requests_and_embeddings_are_costs() -> None:
     assert text == ("docs  1 created — 3 requests, read 10 B in 1 min 1 s, embedded 2; spared embedding 1 passage")
 
 
-def test_what_was_not_asked_for_or_lies_beyond_a_limit_is_counted_too() -> None:
+def test_items_not_requested_or_beyond_a_limit_are_counted() -> None:
     assert plain(run(unchanged=1, not_asked=599)).startswith("docs  1 unchanged · 599 not asked for one by one — ")
     assert plain(run(created=1000, truncated=3412)).startswith("docs  1,000 created · 3,412 or more beyond the limit")
 

@@ -15,7 +15,7 @@ from tests.web.world import sell, served, sites
 PLAIN = {"sitemap": False, "llms": False}
 
 
-async def test_looking_at_an_address_keeps_nothing_and_keeping_it_queues_a_sync(database: ScratchDatabase) -> None:
+async def test_a_preview_stores_nothing_and_adding_queues_a_sync(database: ScratchDatabase) -> None:
     with sites() as there:
         url = there["valley"].url
         async with database.open(probe=True) as rowen, served(rowen) as interface:
@@ -36,7 +36,7 @@ async def test_looking_at_an_address_keeps_nothing_and_keeping_it_queues_a_sync(
     assert again["kept_as"] == "valley"
 
 
-async def test_an_address_that_cannot_be_read_says_why_before_it_is_kept(database: ScratchDatabase) -> None:
+async def test_a_preview_of_an_unreadable_address_shows_the_error(database: ScratchDatabase) -> None:
     async with database.open() as rowen, served(rowen) as interface:
         down = (await interface.get("/add.json?address=http%3A%2F%2F127.0.0.1%3A9%2F")).json()
         nonsense = await interface.get("/add?address=%3F%3F%3F")
@@ -47,7 +47,7 @@ async def test_an_address_that_cannot_be_read_says_why_before_it_is_kept(databas
     assert "which would be stored in clear" in secret.text
 
 
-async def test_a_queued_sync_becomes_a_run_that_the_page_goes_on_to(database: ScratchDatabase) -> None:
+async def test_the_page_of_a_queued_sync_redirects_to_its_run(database: ScratchDatabase) -> None:
     with sites() as there:
         async with database.open() as rowen, served(rowen) as interface:
             await rowen.sources.add(there["docs"].url + "/", name="docs", options=PLAIN)
@@ -92,7 +92,7 @@ async def test_a_source_is_edited_paused_resumed_and_removed_with_numbers(databa
     assert (removed.status, list(left)) == (303, [])
 
 
-async def test_held_deletions_are_kept_or_accepted_one_by_one(database: ScratchDatabase) -> None:
+async def test_pending_deletions_are_kept_or_accepted_one_by_one(database: ScratchDatabase) -> None:
     with sites() as there:
         docs = there["docs"]
         async with database.open() as rowen, served(rowen) as interface:
@@ -104,7 +104,7 @@ async def test_held_deletions_are_kept_or_accepted_one_by_one(database: ScratchD
             gone = await interface.post("/held", source="docs", url=f"{docs.url}/p6", decision="accept")
             nothing = await interface.post("/held", source="docs", decision="accept")
             odd = await interface.post("/held", source="docs", url=f"{docs.url}/p7", decision="perhaps")
-            held = {one.url.rpartition("/")[2]: one for one in await rowen.deletions.list("docs")}
+            held = {deletion.url.rpartition("/")[2]: deletion for deletion in await rowen.deletions.list("docs")}
             copy = await interface.get(f"/item?url={quote(docs.url + '/p6')}")
 
     assert (kept.status, gone.status, nothing.status, odd.status) == (303, 303, 400, 400)
@@ -114,7 +114,7 @@ async def test_held_deletions_are_kept_or_accepted_one_by_one(database: ScratchD
     assert "this is its last copy" in copy.text
 
 
-async def test_a_schema_is_carried_and_dropped(database: ScratchDatabase) -> None:
+async def test_a_schema_is_attached_and_detached(database: ScratchDatabase) -> None:
     with sites() as there:
         shop = there["shop"]
         async with database.open() as rowen, served(rowen) as interface:
@@ -156,7 +156,7 @@ async def test_a_webhook_is_added_paused_replayed_and_removed(
     assert left == []
 
 
-async def test_a_token_is_made_shown_once_and_revoked(database: ScratchDatabase) -> None:
+async def test_a_token_is_created_shown_once_and_revoked(database: ScratchDatabase) -> None:
     async with database.open() as rowen, served(rowen) as interface:
         empty = await interface.get("/tokens")
         made = await interface.post("/tokens", name="dashboard", scope="write", days="30")
@@ -193,7 +193,7 @@ async def test_a_token_is_made_shown_once_and_revoked(database: ScratchDatabase)
     assert (revoked.status, gone.status, [one.name for one in left], unknown) == (303, 404, ["old"], None)
 
 
-async def test_a_search_is_followed_from_its_page_and_forgotten(database: ScratchDatabase) -> None:
+async def test_a_search_is_saved_from_its_page_and_removed(database: ScratchDatabase) -> None:
     with sites() as there:
         docs = there["docs"]
         async with database.open() as rowen, served(rowen) as interface:
@@ -259,7 +259,7 @@ async def test_the_queue_is_paused_and_jobs_are_cancelled_and_tried_again(databa
     assert (depth.paused, depth.ready) == (False, 1)
 
 
-async def test_a_newcomer_is_led_to_the_first_source(database: ScratchDatabase) -> None:
+async def test_an_empty_installation_leads_to_the_first_source(database: ScratchDatabase) -> None:
     async with database.open() as rowen, served(rowen) as interface:
         page = await interface.get("/")
         empty = {path: (await interface.get(path)).text for path in ("/changes", "/runs", "/sources", "/extractions")}

@@ -13,7 +13,7 @@ def lose(docs: Cli) -> tuple[str, str]:
     return f"file://{docs.folder}/docs/hay.md", f"file://{docs.folder}/docs/hens.md"
 
 
-def test_held_lists_what_waits_for_a_decision_and_search_marks_it(docs: Cli) -> None:
+def test_held_lists_pending_deletions_and_search_marks_them(docs: Cli) -> None:
     hay, hens = lose(docs)
 
     listed = docs("held", "docs", "--json")
@@ -43,7 +43,7 @@ def test_deletions_are_accepted_and_refused_one_by_one(docs: Cli) -> None:
     assert docs("sources", "--json").facts[0]["items"] == 2
 
 
-def test_a_decision_needs_a_source_and_an_item_that_is_held_back(docs: Cli) -> None:
+def test_a_decision_needs_a_source_and_a_pending_deletion(docs: Cli) -> None:
     hay, _ = lose(docs)
 
     assert docs("held", "--accept", hay).code == 2
