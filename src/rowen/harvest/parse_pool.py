@@ -75,6 +75,9 @@ class Workers:
 
     async def prepare(self, tasks: Sequence[Task]) -> list[Answer]:
         """Return the answers to the tasks, in order; tasks that cannot block the process for long run inline."""
+        if not tasks:
+            # A run that finds nothing changed loads no reader.
+            return []
         weights = list(map(_weight, tasks))
         is_harmless = sum(weights) <= INLINE_BYTES and max(weights, default=0) <= INLINE_BODY_BYTES
         if not self._count or is_harmless:
