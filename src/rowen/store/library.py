@@ -66,18 +66,15 @@ select source.name as source, item.url, item.title, item_held.at as since,
 
 async def withdrawn_entries(c: Connection, key: Hash, *, days: float) -> list[Entry]:
     """Return the copies of items under a key that were deleted within so many days, the last one first."""
-    return await entries_of(
-        c,
-        """
+    query = """
         select item_id as id, source.name as source, withdrawn.url, title, text, tags, record, source_record, language,
                media_type,
                coalesce(string_to_array(remarks, e'\\n'), '{}') as remarks, revision, withdrawn.created_at, updated_at,
                at as checked_at, at as withdrawn_at
           from withdrawn join source on source.id = source_id
          where key = %s and at > now() - make_interval(secs => %s) order by at desc, source.name
-        """,
-        [key, days * 86_400],
-    )
+    """
+    return await entries_of(c, query, [key, days * 86_400])
 
 
 async def withdrawn_revisions(c: Connection, item_id: int) -> list[Revision]:

@@ -164,9 +164,7 @@ async def feed_of(c: Connection, source_id: int, url: str) -> tuple[int, str] | 
 
 async def announced_after(c: Connection, feed_id: int, *, after: int) -> AsyncIterator[Sequence[Announcement]]:
     """Yield the changed entries of a feed after a number: each once, as it is now, in the order of its last line."""
-    while rows := await all_rows(
-        c,
-        """
+    query = """
         with line as (
             select number, key, url from change
              where source_id = %(feed)s and number > %(after)s
@@ -176,9 +174,8 @@ async def announced_after(c: Connection, feed_id: int, *, after: int) -> AsyncIt
           from (select distinct on (key) number, key, url from line order by key, number desc) line
           left join item on item.source_id = %(feed)s and item.key = line.key
          order by line.number
-        """,
-        {"feed": feed_id, "after": after, "limit": _AT_ONCE},
-    ):
+    """
+    while rows := await all_rows(c, query, {"feed": feed_id, "after": after, "limit": _AT_ONCE}):
         after = rows[-1][0]
         yield [announcement_of(*row) for row in rows]
 

@@ -127,13 +127,12 @@ async def still_stated(c: Connection, source_id: int, lines: Sequence[str], *, p
 
 async def current(c: Connection, source_id: int) -> AsyncGenerator[list[PageStatements]]:
     """Yield the statements of a source's pages, in the order of their ids, some pages at a time."""
+    query = """
+        select id, url, record -> 'rdfa' from item where source_id = %s and id > %s and record ? 'rdfa'
+         order by id limit %s
+    """
     after = 0
-    while rows := await all_rows(
-        c,
-        "select id, url, record -> 'rdfa' from item where source_id = %s and id > %s and record ? 'rdfa'"
-        " order by id limit %s",
-        [source_id, after, _PAGES_AT_ONCE],
-    ):
+    while rows := await all_rows(c, query, [source_id, after, _PAGES_AT_ONCE]):
         after = rows[-1][0]
         yield [PageStatements(url, statements) for _, url, statements in rows]
 

@@ -17,27 +17,24 @@ from rowen.store.locks import Lock, hold
 from rowen.store.rows import all_rows, first_of, list_of
 from rowen.store.runs import BEYOND_LIMIT, LAST_WHOLE
 
+_COLUMNS = f"""
+source.id, source.name, source.kind, source.url, source.options, source.schedule, source.state, source.cursor,
+source.version, source.created_at, {BEYOND_LIMIT} as truncated, {LAST_WHOLE} as last_complete_at,
+(select started_at from run where run.source_id = source.id order by id desc limit 1) as last_run_at,
+source_due.due_at, coalesce(source_due.failures, 0) as failures, source_due.failing_since
+"""  # noqa: S608 (constants)
 # One source; its items are counted on request, since a million take a tenth of a second.
 _ONE = f"""
-select source.id, source.name, source.kind, source.url, source.options, source.schedule, source.state,
-       source.cursor, source.version, source.created_at,
+select {_COLUMNS},
        (select count(*) from item_held where item_held.source_id = source.id and kept_at is null) as deletions_held,
        case when %(counted)s then (select count(*) from item where item.source_id = source.id) else 0 end as items,
-       (select started_at from run where run.source_id = source.id order by id desc limit 1) as last_run_at,
-       {BEYOND_LIMIT} as truncated, {LAST_WHOLE} as last_complete_at,
-       source_due.due_at, coalesce(source_due.failures, 0) as failures, source_due.failing_since,
        case when %(counted)s then (select stale from source_stale where source_stale.source_id = source.id) end as stale
   from source left join source_due on source_due.source_id = source.id
 """  # noqa: S608 (constants)
 # Many sources, whose items are counted at once: if one source has most of them, the planner would otherwise read these
 # for each source.
 _EVERY = f"""
-select source.id, source.name, source.kind, source.url, source.options, source.schedule, source.state,
-       source.cursor, source.version, source.created_at,
-       coalesce(pending.items, 0) as deletions_held, coalesce(counted.items, 0) as items,
-       (select started_at from run where run.source_id = source.id order by id desc limit 1) as last_run_at,
-       {BEYOND_LIMIT} as truncated, {LAST_WHOLE} as last_complete_at,
-       source_due.due_at, coalesce(source_due.failures, 0) as failures, source_due.failing_since,
+select {_COLUMNS}, coalesce(pending.items, 0) as deletions_held, coalesce(counted.items, 0) as items,
        null::float8 as stale
   from source left join source_due on source_due.source_id = source.id
   left join (select source_id, count(*) as items from item where %(counted)s group by source_id) counted
@@ -144,8 +141,8 @@ async def remove(c: Connection, sources: Sequence[Source]) -> int:
         await c.execute("select from source where id = %s for update", [source.id])
         query = """
             select key, url, title, case when record ? 'rdfa'
-             then array(select jsonb_array_elements_text(record -> 'rdfa' -> 'statements')) end
-             from item where source_id = %s
+                   then array(select jsonb_array_elements_text(record -> 'rdfa' -> 'statements')) end
+              from item where source_id = %s
         """
         rows = await all_rows(c, query, [source.id])
         await c.execute("delete from source where id = %s", [source.id])
@@ -174,23 +171,19 @@ def _note_key(name: str) -> bytes:
 async def recall_notes(c: Connection, source_id: int, room: str, names: Sequence[str]) -> dict[str, Any]:
     """Return the notes with these names; missing ones are left out."""
     by_key = {_note_key(name): name for name in names}
-    rows = await all_rows(
-        c,
-        "select key, value from source_note where source_id = %s and room = %s and key = any(%b::bytea[])",
-        [source_id, room, list(by_key)],
-    )
+    query = "select key, value from source_note where source_id = %s and room = %s and key = any(%b::bytea[])"
+    rows = await all_rows(c, query, [source_id, room, list(by_key)])
     return {by_key[bytes(key)]: value for key, value in rows}
 
 
 async def all_notes(c: Connection, source_id: int, room: str) -> AsyncIterator[dict[str, Any]]:
     """Yield all notes of a room, in batches."""
+    query = """
+        select key, name, value from source_note where source_id = %s and room = %s and key > %b
+         order by key limit %s
+    """
     after = b""
-    while rows := await all_rows(
-        c,
-        "select key, name, value from source_note where source_id = %s and room = %s and key > %b"
-        " order by key limit %s",
-        [source_id, room, after, _NOTES_BATCH],
-    ):
+    while rows := await all_rows(c, query, [source_id, room, after, _NOTES_BATCH]):
         after = bytes(rows[-1][0])
         yield {name: value for _, name, value in rows}
 

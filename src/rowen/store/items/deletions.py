@@ -72,7 +72,7 @@ async def unmark_unconfirmed(c: Connection) -> int:
 async def delete_marked(c: Connection, *, copies: bool) -> None:
     """Delete the marked items with passages, checks and revisions; with `copies`, keep a last copy of each."""
     if copies:
-        await copy_withdrawn(c)
+        await c.execute(_COPY_WITHDRAWN)
     await c.execute(
         "create temporary table dropped (id bigint primary key, key bytea, url text, title text, stated text[])"
         " on commit drop"
@@ -90,10 +90,9 @@ async def delete_marked(c: Connection, *, copies: bool) -> None:
 
 async def read_deleted(c: Connection) -> AsyncIterator[list[changes.LogLine]]:
     """Yield the lines of the change log for the deleted items, in batches in the order of ids."""
+    query = "select id, key, url, title, stated from dropped where id > %s order by id limit %s"
     after = 0
-    while rows := await all_rows(
-        c, "select id, key, url, title, stated from dropped where id > %s order by id limit %s", [after, _LINES_AT_ONCE]
-    ):
+    while rows := await all_rows(c, query, [after, _LINES_AT_ONCE]):
         after = rows[-1][0]
         yield [changes.removal("deleted", *item, stated=stated) for _, *item, stated in rows]
 
@@ -223,21 +222,19 @@ async def unmark_gone(c: Connection, item_ids: Sequence[int]) -> None:
         await c.execute("delete from item_gone where item_id = any(%b::bigint[])", [list(item_ids)])
 
 
-async def copy_withdrawn(c: Connection) -> None:
-    """Copy the items that are about to be deleted."""
-    statement = """
-        insert into withdrawn (item_id, source_id, key, url, title, text, tags, record, source_record, content_hash,
-                               record_hash, language, media_type, remarks, revision, created_at, updated_at, revisions)
-        select id, source_id, key, url, title, text, tags, record, source_record, content_hash,
-               record_hash, language, media_type, remarks, revision, created_at, updated_at,
-               (select coalesce(jsonb_agg(jsonb_build_object(
-                           'number', number, 'at', at, 'title', old.title, 'text', old.text, 'tags', old.tags,
-                           'content_hash', encode(old.content_hash, 'hex')) order by number), '[]')
-                  from revision old where old.item_id = item.id)
-          from item where id in (select id from missing where marked)
-        on conflict (source_id, key) do nothing
-    """
-    await c.execute(statement)
+# Copies the items that are about to be deleted, with their revisions.
+_COPY_WITHDRAWN = """
+insert into withdrawn (item_id, source_id, key, url, title, text, tags, record, source_record, content_hash,
+                       record_hash, language, media_type, remarks, revision, created_at, updated_at, revisions)
+select id, source_id, key, url, title, text, tags, record, source_record, content_hash,
+       record_hash, language, media_type, remarks, revision, created_at, updated_at,
+       (select coalesce(jsonb_agg(jsonb_build_object(
+                   'number', number, 'at', at, 'title', old.title, 'text', old.text, 'tags', old.tags,
+                   'content_hash', encode(old.content_hash, 'hex')) order by number), '[]')
+          from revision old where old.item_id = item.id)
+  from item where id in (select id from missing where marked)
+on conflict (source_id, key) do nothing
+"""
 
 
 async def restore_withdrawn(c: Connection, source_id: int, item_ids: Sequence[int], *, revisions_kept: int) -> None:

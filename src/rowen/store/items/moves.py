@@ -255,12 +255,11 @@ async def make(c: Connection, *, revisions_kept: int) -> None:
 
 async def made(c: Connection) -> AsyncIterator[list[LogLine]]:
     """Yield the lines of the change log for the moves, in batches in the order of ids."""
+    query = """
+        select old_id, key, url, title, content_hash, record_hash, moved_from, stated
+          from moved join item on id = old_id where old_id > %s order by old_id limit %s
+    """
     after = 0
-    while rows := await all_rows(
-        c,
-        "select old_id, key, url, title, content_hash, record_hash, moved_from, stated"
-        " from moved join item on id = old_id where old_id > %s order by old_id limit %s",
-        [after, _LINES_AT_ONCE],
-    ):
+    while rows := await all_rows(c, query, [after, _LINES_AT_ONCE]):
         after = rows[-1][0]
         yield [removal("moved", *move, stated=stated) for _, *move, stated in rows]
