@@ -140,7 +140,7 @@ async def test_an_observation_of_an_item_of_the_previous_group_finds_it_stored(
 async def test_a_group_that_is_committed_while_the_store_answers_for_the_next_creates_its_items_once(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    committed, ask, settle, answers = asyncio.Event(), items.stored, Planner.settle, 0
+    committed, ask, settle, answers = asyncio.Event(), items.find_stored, Planner.settle, 0
 
     async def answer_late(*asked: Any) -> dict[Hash, StoredItem]:
         """What was there when the second group asked; by the time it hears of it, the first one is committed."""
@@ -154,7 +154,7 @@ async def test_a_group_that_is_committed_while_the_store_answers_for_the_next_cr
         settle(planner, plan)
         committed.set()
 
-    monkeypatch.setattr(items, "stored", answer_late)
+    monkeypatch.setattr(items, "find_stored", answer_late)
     monkeypatch.setattr(Planner, "settle", note)
     async with database.open() as r:
         await r.sources.add(ADDRESS)

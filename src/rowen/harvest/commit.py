@@ -147,7 +147,7 @@ class Committer:
         )
         ids = ids | {write.key: row.id for write, row in known}
         recut = [row.id for write, row in known if write.verdict.write_chunks]
-        stored_passages = await passages.stored(c, recut) if recut else {}
+        stored_passages = await passages.of_items(c, recut) if recut else {}
         edits = [
             first_edit(ids[write.key], write.chunks)
             if write.stored is None

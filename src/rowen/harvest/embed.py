@@ -355,7 +355,7 @@ class Embedding:
     async def _rows(self) -> int:
         if self._rows_before is None:
             async with self.database.connection() as c:
-                self._rows_before = await embeddings.stored(c, self.model.id) - self._added
+                self._rows_before = await embeddings.count_texts(c, self.model.id) - self._added
         return self._rows_before + self._added
 
     def _report(self) -> None:

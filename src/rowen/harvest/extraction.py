@@ -37,7 +37,7 @@ from rowen.model.url import Address
 from rowen.store import changes, extractions
 from rowen.store import schemas as schema_store
 from rowen.store.database import Database
-from rowen.store.extractions import AvoidedCalls, ExtractedFacts
+from rowen.store.extractions import AvoidedCalls, NewExtraction
 from rowen.store.items import items
 from rowen.store.schemas import AttachedSchema, PendingItem
 
@@ -257,7 +257,7 @@ class ExtractionPass:
             self.report.avoided_usd += usd
             before = self._avoided.get(reason, AvoidedCalls())
             self._avoided[reason] = AvoidedCalls(before.calls + 1, before.tokens + tokens, before.usd + usd)
-        facts = ExtractedFacts(
+        facts = NewExtraction(
             extracted.data, extracted.origin, extracted.model, extracted.evidence, key, item.content_hash
         )
         async with self.database.transaction() as c:

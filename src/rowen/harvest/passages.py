@@ -116,7 +116,7 @@ async def write_edits(c: Connection, edits: Sequence[Edit]) -> Counter[str]:
     await embeddings.carry(c, [(old.text_hash, new) for old, new in rehashed])
     await store_passages.rehash(c, [(old.id, new) for old, new in rehashed])
     fresh = [chunk for edit in edits for chunk in edit.insert]
-    reused = await embeddings.reused(c, [new.chunk.text_hash for new in fresh]) if fresh else 0
+    reused = await embeddings.count_reused(c, [new.chunk.text_hash for new in fresh]) if fresh else 0
     await store_passages.insert(c, fresh)
     written = sum(len(edit.insert) + len(edit.move) for edit in edits)
     return Counter(
@@ -177,7 +177,7 @@ class Recut:
             async with self.database.transaction() as c:
                 await embeddings.share_passages(c)
                 same = await store_passages.lock_outdated(c, [item for item, _ in cut.values()], chunker=version)
-                stored = await store_passages.stored(c, same)
+                stored = await store_passages.of_items(c, same)
                 await write_edits(c, [plan_edit(item_id, stored[item_id], cut[item_id][1]) for item_id in same])
                 await store_passages.set_chunker(c, same, version)
             renewed += len(same)

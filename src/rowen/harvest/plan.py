@@ -168,7 +168,7 @@ class Planner:
         stored: dict[Hash, StoredItem] = {}
         if keys:
             async with self.database.connection() as connection:
-                stored = await items.stored(connection, self.source.id, keys)
+                stored = await items.find_stored(connection, self.source.id, keys)
         self._recheck([*group.rechecked, *unknown], stored, plan)
         plan.gone = {key: stored[key].id for key in gone if key in stored}
         self._release(gone, plan)

@@ -287,7 +287,7 @@ class Harvest:
         async with self.database.connection() as connection:
             count = await items.count(connection, self.source.id)
             quarantined = await items.quarantined(connection, self.source.id)
-            marked = await deletions.gone(connection, self.source.id)
+            marked = await deletions.reported_gone(connection, self.source.id)
             pending = await deletions.pending(connection, self.source.id)
             states = await rdf.has_statements(connection, self.source.id)
             if self.order.only:

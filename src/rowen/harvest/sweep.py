@@ -110,7 +110,7 @@ async def sweep(
             )
         await runs.fence(c, run_id)
         if swept.moved:
-            async for lines in moves.made(c):
+            async for lines in moves.log_lines(c):
                 await changes.append(c, source, run_id, lines)
         if swept.deleted:
             unstated = 0

@@ -197,7 +197,7 @@ async def _changes_since(database: Database, source: str, after: int) -> AsyncGe
     """Yield the changes of RDF statements after a number, in order and in batches."""
     while True:
         async with database.connection() as c:
-            batch = await rdf.changed(c, source, after=after, limit=_CHANGES_AT_ONCE)
+            batch = await rdf.changes_after(c, source, after=after, limit=_CHANGES_AT_ONCE)
         if not batch:
             return
         yield batch

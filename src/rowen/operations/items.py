@@ -93,7 +93,7 @@ class Items(ResourceGroup):
     async def last_checked(self, urls: ItemUrls) -> dict[tuple[str, str], datetime]:
         """Return when items were last checked, by source and URL, in one query."""
         async with self._database.connection() as c:
-            return await library.checked(c, [key_of(url) for url in urls])
+            return await library.check_times(c, [key_of(url) for url in urls])
 
     @operation(scope=Scope.READ)
     async def duplicates(self, url: ItemUrl, *, source: OnlySource | None = None) -> TwinGroup | None:

@@ -96,7 +96,7 @@ class Rdf(ResourceGroup):
     async def _next_file(self, name: str, after: int) -> list[StatementChange]:
         """Return the file after a number, or the rest of one."""
         async with self._database.connection() as c:
-            changed = await rdf.changed(c, name, after=after, limit=rdf.MOST_IN_A_FILE)
+            changed = await rdf.changes_after(c, name, after=after, limit=rdf.MOST_IN_A_FILE)
         return [change for change in changed if change.file == changed[0].file]
 
     @operation(scope=Scope.READ)

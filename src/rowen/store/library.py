@@ -134,7 +134,7 @@ async def source_urls(c: Connection) -> dict[str, str]:
     return dict(await all_rows(c, "select name, url from source"))
 
 
-async def checked(c: Connection, keys: Sequence[Hash]) -> dict[tuple[str, str], datetime]:
+async def check_times(c: Connection, keys: Sequence[Hash]) -> dict[tuple[str, str], datetime]:
     """Return when the items under some keys were last checked, by source and URL."""
     query = f"""
         select source.name, item.url, {_CHECKED_AT}

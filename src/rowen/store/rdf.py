@@ -83,7 +83,7 @@ source_id in (select id from source where name = %(source)s
 """
 
 
-async def changed(c: Connection, source: str, *, after: int, limit: int) -> list[StatementChange]:
+async def changes_after(c: Connection, source: str, *, after: int, limit: int) -> list[StatementChange]:
     """Return the changes of a source's RDF statements after a number, in order."""
     query = f"""
         select number, page, added, removed, elsewhere, file, at from statement_change

@@ -201,7 +201,7 @@ async def mark_pending_deleted(c: Connection, source_id: int, keys: Sequence[Has
     return set(rows)
 
 
-async def gone(c: Connection, source_id: int) -> list[int]:
+async def reported_gone(c: Connection, source_id: int) -> list[int]:
     """Return the ids of the items that a source reported gone."""
     return await column(c, "select item_id from item_gone where source_id = %s", [source_id], binary=True)
 

@@ -173,7 +173,7 @@ select item.key, item.id, title, language, content_hash, record_hash, chunker,
 """  # noqa: S608 (a constant)
 
 
-async def stored(c: Connection, source_id: int, keys: Sequence[Hash]) -> dict[Hash, StoredItem]:
+async def find_stored(c: Connection, source_id: int, keys: Sequence[Hash]) -> dict[Hash, StoredItem]:
     """Return the stored items under these keys."""
     rows = await all_rows(
         c, _STORED + f" and key = any({_KEYS})", {"source": source_id, **_joined_keys(keys)}, binary=True

@@ -253,7 +253,7 @@ async def make(c: Connection, *, revisions_kept: int) -> None:
     )
 
 
-async def made(c: Connection) -> AsyncIterator[list[LogLine]]:
+async def log_lines(c: Connection) -> AsyncIterator[list[LogLine]]:
     """Yield the lines of the change log for the moves, in batches in the order of ids."""
     query = """
         select old_id, key, url, title, content_hash, record_hash, moved_from, stated

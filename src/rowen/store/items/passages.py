@@ -70,7 +70,7 @@ class NewPassage(NamedTuple):
     chunk: Chunk
 
 
-async def stored(c: Connection, item_ids: Sequence[int]) -> dict[int, list[StoredPassage]]:
+async def of_items(c: Connection, item_ids: Sequence[int]) -> dict[int, list[StoredPassage]]:
     """Return the passages of these items, in order, without their texts."""
     passages: dict[int, list[StoredPassage]] = {item_id: [] for item_id in item_ids}
     query = """

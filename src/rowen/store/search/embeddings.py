@@ -257,7 +257,7 @@ async def share_passages(c: Connection) -> None:
     await hold_shared(c, Lock.EMBEDDING, ALL_PASSAGES)
 
 
-async def reused(c: Connection, hashes: Sequence[Hash]) -> int:
+async def count_reused(c: Connection, hashes: Sequence[Hash]) -> int:
     """Return how many of the passages about to be stored have a vector."""
     query = """
         select count((select true from embedding
@@ -310,12 +310,12 @@ async def carry(c: Connection, hashes: Sequence[tuple[Hash, Hash]]) -> None:
         await c.execute(_CARRY.format(table=table, columns=columns).encode(), values)
 
 
-async def stored(c: Connection, model_id: int) -> int:
+async def count_texts(c: Connection, model_id: int) -> int:
     """Return how many texts have vectors under a model."""
     return await number(c, "select count(*) from embedding where model_id = %s and part = 0", [model_id])
 
 
-async def refused(c: Connection, model_id: int) -> int:
+async def count_refused(c: Connection, model_id: int) -> int:
     """Return how many texts a model refuses."""
     return await number(c, "select count(*) from embedding_refused where model_id = %s", [model_id])
 
