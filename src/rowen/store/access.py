@@ -31,7 +31,7 @@ async def add_token(
     try:
         statement = """
             insert into access_token (name, hash, scope, expires_at) values (%s, %s, %s, %s)
-             returning name, scope, created_at, expires_at, last_used_at
+            returning name, scope, created_at, expires_at, last_used_at
         """
         row = await only(c, statement, [name, digest, scope, expires_at])
     except errors.UniqueViolation:
@@ -123,7 +123,7 @@ async def audit_lines(c: Connection, *, limit: int, before: int | None, principa
     query = """
         select id, at, principal, address, method, path, status, request from audit_log
          where (%(before)s::bigint is null or id < %(before)s)
-         and (%(principal)s::text is null or principal = %(principal)s)
+           and (%(principal)s::text is null or principal = %(principal)s)
          order by id desc limit %(limit)s
     """
     return await list_of(c, AuditLine, query, {"before": before, "principal": principal, "limit": limit})

@@ -78,7 +78,7 @@ async def keep_answer(
     """Store a valid answer, unless there is one."""
     statement = """
         insert into answer (key, data, model, calls, tokens_sent, tokens_received, usd)
-         values (%s, %s, %s, %s, %s, %s, %s) on conflict (key) do nothing
+        values (%s, %s, %s, %s, %s, %s, %s) on conflict (key) do nothing
     """
     await c.execute(statement, [key, json.dumps(data, ensure_ascii=False), model, calls, *tokens, usd])
 
@@ -147,8 +147,8 @@ async def save(
         )
     statement = """
         update extraction_check set extraction_id = %s, change = greatest(change, %s), state = 'current',
-         answer_key = %s, checks = case when %s then checks + 1 else 0 end, tries = 0, error = null,
-         error_code = null, checked_at = now() where source_id = %s and key = %s and name = %s
+               answer_key = %s, checks = case when %s then checks + 1 else 0 end, tries = 0, error = null,
+               error_code = null, checked_at = now() where source_id = %s and key = %s and name = %s
     """
     await c.execute(statement, [version_id, number, facts.answer_key, is_same, source.id, key, name])
     if is_same:
@@ -180,10 +180,10 @@ async def fail(
     """
     statement = """
         insert into extraction_check as checked (source_id, key, name, state, change, tries, error, error_code,
-         answer_key) values (%s, %s, %s, 'failed', %s, 1, %s, %s, %s)
-         on conflict (source_id, key, name) do update set state = 'failed', change = greatest(checked.change, %s),
-         tries = checked.tries + 1, error = excluded.error, error_code = excluded.error_code, checked_at = now(),
-         answer_key = coalesce(excluded.answer_key, checked.answer_key)
+                answer_key) values (%s, %s, %s, 'failed', %s, 1, %s, %s, %s)
+        on conflict (source_id, key, name) do update set state = 'failed', change = greatest(checked.change, %s),
+               tries = checked.tries + 1, error = excluded.error, error_code = excluded.error_code, checked_at = now(),
+               answer_key = coalesce(excluded.answer_key, checked.answer_key)
     """
     await c.execute(statement, [source_id, key, name, number, error_within(error), code, answer_key, number])
 
@@ -321,9 +321,9 @@ async def avoid(c: Connection, source_id: int | None, name: str, avoided: Mappin
         if counts.calls:
             statement = """
                 insert into avoided_call as today (day, source_id, name, reason, calls, tokens, usd)
-                 values ((now() at time zone 'utc')::date, %s, %s, %s, %s, %s, %s)
-                 on conflict (day, source_id, name, reason) do update set calls = today.calls + excluded.calls,
-                 tokens = today.tokens + excluded.tokens, usd = today.usd + excluded.usd
+                values ((now() at time zone 'utc')::date, %s, %s, %s, %s, %s, %s)
+                on conflict (day, source_id, name, reason) do update set calls = today.calls + excluded.calls,
+                       tokens = today.tokens + excluded.tokens, usd = today.usd + excluded.usd
             """
             await c.execute(statement, [source_id, name, reason, *counts])
 

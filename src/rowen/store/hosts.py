@@ -67,7 +67,7 @@ async def forget_idle(c: Connection) -> None:
     await c.execute("delete from host_slot where lease_until < now() - make_interval(secs => %s)", [_IDLE_S])
     statement = """
         delete from host_pace where greatest(last_start, free_at) < now() - make_interval(secs => %s)
-         and not exists (select from host_slot where host_slot.host = host_pace.host)
+           and not exists (select from host_slot where host_slot.host = host_pace.host)
     """
     await c.execute(statement, [_IDLE_S])
 
@@ -109,7 +109,7 @@ async def renew_circuits(c: Connection, process: str, *, lease_s: float) -> Mapp
     """Renew the lease of a process on its circuits; return them with their numbers of requested resets."""
     statement = """
         update circuit set expires_at = now() + make_interval(secs => %s) where process = %s
-         returning kind, name, resets
+        returning kind, name, resets
     """
     rows = await all_rows(c, statement, [lease_s, process])
     return {(kind, name): resets for kind, name, resets in rows}

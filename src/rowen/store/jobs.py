@@ -83,8 +83,8 @@ async def depth(c: Connection) -> QueueDepth:
     query = """
         select count(*) filter (where status = 'todo' and (scheduled_at is null or scheduled_at <= now())),
          count(*) filter (where status = 'todo' and scheduled_at > now()), count(*) filter (where status = 'doing'),
-         exists (select from queue_pause)
-         from procrastinate_jobs where status in ('todo', 'doing')
+               exists (select from queue_pause)
+          from procrastinate_jobs where status in ('todo', 'doing')
     """
     row = await only(c, query)
     return QueueDepth(*row)
@@ -94,10 +94,10 @@ async def workers(c: Connection) -> list[LiveWorker]:
     """Return the workers that are not declared dead."""
     query = """
         select worker.id, host, pid, version, places, started_at, last_heartbeat as heard_at,
-         extract(epoch from clock_timestamp() - last_heartbeat)::float as silent_s,
-         (select count(*)::integer from procrastinate_jobs job
-         where job.worker_id = worker.id and job.status = 'doing') as running
-         from worker join procrastinate_workers beat on beat.id = worker.id order by worker.id
+               extract(epoch from clock_timestamp() - last_heartbeat)::float as silent_s,
+               (select count(*)::integer from procrastinate_jobs job
+                 where job.worker_id = worker.id and job.status = 'doing') as running
+          from worker join procrastinate_workers beat on beat.id = worker.id order by worker.id
     """
     return await list_of(c, LiveWorker, query)
 
@@ -109,7 +109,7 @@ async def hasten(c: Connection, source_id: int, priority: int, arguments: Mappin
     """
     statement = """
         update procrastinate_jobs set priority = greatest(priority, %s), scheduled_at = null,
-         args = (args - 'only' - 'widen' - 'revisit') || %s
+               args = (args - 'only' - 'widen' - 'revisit') || %s
          where queueing_lock = %s and status = 'todo' returning id
     """
     job_id: int | None = await scalar(c, statement, [priority, Jsonb(dict(arguments)), f"sync:{source_id}"])
@@ -129,7 +129,7 @@ async def revive(c: Connection, job_id: int) -> bool:
         async with c.transaction():
             statement = """
                 update procrastinate_jobs set status = 'todo', attempts = 0, scheduled_at = null, worker_id = null,
-                 abort_requested = false
+                       abort_requested = false
                  where id = %s and status not in ('todo', 'doing')
             """
             await c.execute(statement, [job_id])
@@ -143,7 +143,7 @@ async def _notify(c: Connection, job_id: int) -> None:
     """Notify the workers of a job that was in the queue already."""
     query = """
         select pg_notify('procrastinate_queue_v1#' || queue_name,
-         json_build_object('type', 'job_inserted', 'job_id', id)::text) from procrastinate_jobs where id = %s
+                json_build_object('type', 'job_inserted', 'job_id', id)::text) from procrastinate_jobs where id = %s
     """
     await c.execute(query, [job_id])
 

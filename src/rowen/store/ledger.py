@@ -38,8 +38,8 @@ class ProviderLedger:
         async with self._database.connection() as c:
             statement = """
                 insert into provider_call (at, purpose, provider, model, inputs, tokens_sent, tokens_received, usd,
-                 latency_s, result, status, run_id, source_id, subject)
-                 values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+                        latency_s, result, status, run_id, source_id, subject)
+                values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
             """
             await c.execute(statement, values)
             if self._clock() >= self._prune_at:
@@ -57,7 +57,7 @@ async def prune(c: Connection, *, kept_days: int = KEPT_DAYS) -> int:
     """Delete the oldest expired entries, a bounded number at once; return how many."""
     statement = """
         delete from provider_call where id in (select id from provider_call
-         where at < now() - make_interval(days => %s) order by at limit %s)
+                 where at < now() - make_interval(days => %s) order by at limit %s)
     """
     return await affected(c, statement, [kept_days, _PRUNED_AT_ONCE])
 

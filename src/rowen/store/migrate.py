@@ -129,7 +129,7 @@ async def _need_vector(c: Connection) -> None:
     """Add pgvector to the database, or raise if it is missing or too old."""
     query = """
         select coalesce((select extversion from pg_extension where extname = 'vector'),
-         (select default_version from pg_available_extensions where name = 'vector'))
+                (select default_version from pg_available_extensions where name = 'vector'))
     """
     version: str | None = await scalar(c, query)
     if version is None or tuple(int(part) for part in version.split(".")[:2]) < MINIMUM_VECTOR:

@@ -111,7 +111,7 @@ async def note_error(c: Connection, source_id: int, error: str, *, state: Subscr
     """Store why a subscription failed; one with another `state` is not renewed any more."""
     statement = """
         update push_subscription set error = %s, state = coalesce(%s, state),
-         renew_at = case when %s::text is null then renew_at end where source_id = %s
+               renew_at = case when %s::text is null then renew_at end where source_id = %s
     """
     await c.execute(statement, [error_within(error), state, state, source_id])
 

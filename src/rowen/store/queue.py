@@ -170,8 +170,8 @@ async def note(c: Connection, job_id: int, error: str, code: str | None, *, wait
     """Store why a job failed or waits."""
     statement = """
         insert into job_note (job_id, error, error_code, waits) values (%s, %s, %s, %s)
-         on conflict (job_id) do update set error = excluded.error, error_code = excluded.error_code, at = now(),
-         waits = job_note.waits + excluded.waits
+        on conflict (job_id) do update set error = excluded.error, error_code = excluded.error_code, at = now(),
+               waits = job_note.waits + excluded.waits
     """
     await c.execute(statement, [job_id, error_within(error), code, int(waited)])
 
@@ -390,7 +390,7 @@ async def hasten_held_up(c: Connection, *, wait_s: float) -> None:
     statement = """
         update procrastinate_jobs job set scheduled_at = now() + make_interval(secs => %(wait)s) from job_note note
          where note.job_id = job.id and job.status = 'todo' and note.error_code in ('circuit_open', 'provider_down')
-         and job.scheduled_at > now() + make_interval(secs => %(wait)s)
+           and job.scheduled_at > now() + make_interval(secs => %(wait)s)
     """
     await c.execute(statement, {"wait": wait_s})
     await c.execute("select pg_notify(%s, '')", [DUE_CHANNEL])
@@ -405,11 +405,11 @@ async def seconds_to_next(c: Connection) -> float | None:
 async def forget_ended(c: Connection, *, days: float, most: int = 1000) -> int:
     """Delete jobs that ended long ago, at most some of the oldest; return how many."""
     statement = """
-        delete from procrastinate_jobs where id in
-         (select job.id from (select id from procrastinate_jobs where status not in ('todo', 'doing')
-         order by id limit %s) job
-         where not exists (select from procrastinate_events event
-         where event.job_id = job.id and event.at > now() - make_interval(days => 1) * %s))
+        delete from procrastinate_jobs where id in (
+            select job.id
+              from (select id from procrastinate_jobs where status not in ('todo', 'doing') order by id limit %s) job
+             where not exists (select from procrastinate_events event
+                                where event.job_id = job.id and event.at > now() - make_interval(days => 1) * %s))
     """
     return await affected(c, statement, [most, days])
 
@@ -427,6 +427,6 @@ async def is_idle(c: Connection, queues: Sequence[str]) -> bool:
     """Return whether no job of some queues may begin now."""
     query = """
         select exists (select from procrastinate_jobs where queue_name = any(%s)
-         and status = 'todo' and (scheduled_at is null or scheduled_at <= now()))
+                   and status = 'todo' and (scheduled_at is null or scheduled_at <= now()))
     """
     return not await scalar(c, query, [list(queues)])

@@ -50,7 +50,7 @@ async def append(
     stated = await still_stated(c, source.id, sorted({line for _, _, delta in deltas for line in delta.removed}))
     query = """
         select date_trunc('milliseconds', greatest(clock_timestamp(), (select at from statement_change
-         order by number desc limit 1)))
+                 order by number desc limit 1)))
     """
     at: datetime = await scalar(c, query)
     rows = []
@@ -71,7 +71,7 @@ async def append(
     # Workers are notified if an endpoint is to be updated.
     statement = """
         select pg_notify('rowen_due', '') where exists
-         (select from statement_target where source_id = %s and state = 'active')
+               (select from statement_target where source_id = %s and state = 'active')
     """
     await c.execute(statement, [source.id])
 
@@ -200,8 +200,8 @@ async def store_target(
     """Register an endpoint for automatic updates; one that received changes before continues from there."""
     statement = """
         insert into statement_target (source_id, endpoint, graph, number, headers, state)
-         values (%s, %s, %s, 0, %s, 'active') on conflict (source_id, endpoint, graph) do update
-         set headers = excluded.headers, state = 'active', failures = 0, failing_since = null, next_try_at = null
+        values (%s, %s, %s, 0, %s, 'active') on conflict (source_id, endpoint, graph) do update
+           set headers = excluded.headers, state = 'active', failures = 0, failing_since = null, next_try_at = null
     """
     await c.execute(statement, [source_id, endpoint, graph or "", Jsonb(dict(headers))])
 
@@ -229,9 +229,9 @@ async def advance_target(
         return False
     statement = """
         insert into statement_target (source_id, endpoint, graph, number) values (%s, %s, %s, %s)
-         on conflict (source_id, endpoint, graph) do update set number = excluded.number, at = now(), failures = 0,
-         failing_since = null, next_try_at = null, last_error = null,
-         state = case statement_target.state when 'disabled' then 'active' else statement_target.state end
+        on conflict (source_id, endpoint, graph) do update set number = excluded.number, at = now(), failures = 0,
+               failing_since = null, next_try_at = null, last_error = null,
+               state = case statement_target.state when 'disabled' then 'active' else statement_target.state end
     """
     await c.execute(statement, [*key, number])
     return True
@@ -249,8 +249,8 @@ async def note_target_failure(c: Connection, target_id: int, *, error: str, wait
     """Store why an endpoint could not be updated, and when to try again or that it is disabled."""
     statement = """
         update statement_target set failures = failures + 1, failing_since = coalesce(failing_since, now()),
-         next_try_at = now() + make_interval(secs => %s), last_error = %s,
-         state = case when %s then 'disabled' else state end where id = %s
+               next_try_at = now() + make_interval(secs => %s), last_error = %s,
+               state = case when %s then 'disabled' else state end where id = %s
     """
     await c.execute(statement, [wait_s, error_within(error), disabled, target_id])
 

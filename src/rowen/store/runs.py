@@ -70,7 +70,7 @@ class Lease:
                     await refuse_live(connection, source)
                     statement = """
                         insert into run (source_id, mode, lease_until, job_id)
-                         values (%s, %s, now() + make_interval(secs => %s), %s) returning id
+                        values (%s, %s, now() + make_interval(secs => %s), %s) returning id
                     """
                     run_id: int = await scalar(connection, statement, [source.id, mode, lease_s, job])
                     await hold_session(connection, Lock.RUN, run_id)
@@ -127,7 +127,7 @@ async def refuse_live(c: Connection, source: Source) -> None:
         raise NotFoundError(f"Source {source.name!r} was removed in the meantime.")
     query = f"""
         select id, started_at, lease_until < now() or {Lock.RUN.tried("id")}
-         from run where source_id = %s and status = 'running'
+          from run where source_id = %s and status = 'running'
     """  # noqa: S608 (a constant)
     row = await one(c, query, [source.id])
     if row is None:
@@ -175,7 +175,7 @@ async def deleted_since_whole(c: Connection, source_id: int) -> int:
     """Return how many items were deleted since the last complete run."""
     query = """
         select coalesce(sum((tally ->> 'deleted')::integer), 0) from run where source_id = %(source)s and id >
-         coalesce((select max(id) from run where source_id = %(source)s and complete), 0)
+               coalesce((select max(id) from run where source_id = %(source)s and complete), 0)
     """
     return await number(c, query, {"source": source_id})
 

@@ -84,7 +84,7 @@ async def furthest_due(c: Connection, *, days: float, limit: int) -> list[DueSou
     """Return sources whose due time is more than so many days away, the furthest first."""
     query = """
         select source.id, source.name, source.url, source.schedule, source_due.due_at, source_due.failures
-         from source_due join source on source.id = source_due.source_id
+          from source_due join source on source.id = source_due.source_id
          where due_at > now() + make_interval(days => 1) * %s order by due_at desc limit %s
     """
     return await tuples_of(c, DueSource, query, [days, limit])
@@ -117,8 +117,8 @@ async def store_due_status(c: Connection, source_id: int, status: DueStatus) -> 
         return
     statement = """
         insert into source_due (source_id, due_at, failures, failing_since) values (%s, %s, %s, %s)
-         on conflict (source_id) do update set due_at = excluded.due_at, failures = excluded.failures,
-         failing_since = excluded.failing_since
+        on conflict (source_id) do update set due_at = excluded.due_at, failures = excluded.failures,
+               failing_since = excluded.failing_since
     """
     await c.execute(statement, [source_id, *status])
 
@@ -225,7 +225,7 @@ async def modified_dates(c: Connection, source_id: int, *, limit: int) -> list[s
     """Return the modification dates of datasets, or of a sample: the keys are in random order."""
     query = """
         select record ->> 'modified' from (select record, media_type from item where source_id = %s order by key
-         limit %s) as sample where media_type = %s and record ->> 'modified' is not null
+                 limit %s) as sample where media_type = %s and record ->> 'modified' is not null
     """
     return await column(c, query, [source_id, limit, DATASET])
 
@@ -234,7 +234,7 @@ async def histories(c: Connection, source_id: int, *, limit: int) -> list[tuple[
     """Return how often items, or a sample of them, changed since they were created, and how many seconds ago."""
     query = """
         select revision - 1, extract(epoch from now() - created_at)::float8
-         from item where source_id = %s order by key limit %s
+          from item where source_id = %s order by key limit %s
     """
     rows = await all_rows(c, query, [source_id, limit])
     return [(changes, span_s) for changes, span_s in rows]
@@ -252,9 +252,9 @@ async def store_freshness(c: Connection, source_id: int, freshness: SourceFreshn
     looked_at, rate, *cost = freshness
     statement = """
         insert into source_freshness (source_id, looked_at, shape, span_s, items, requests)
-         select id, %s, %s, %s, %s, %s from source where id = %s
-         on conflict (source_id) do update set looked_at = excluded.looked_at, shape = excluded.shape,
-         span_s = excluded.span_s, items = excluded.items, requests = excluded.requests
+        select id, %s, %s, %s, %s, %s from source where id = %s
+        on conflict (source_id) do update set looked_at = excluded.looked_at, shape = excluded.shape,
+               span_s = excluded.span_s, items = excluded.items, requests = excluded.requests
     """
     await c.execute(statement, [looked_at, rate.shape, rate.span_s, *cost, source_id])
 
@@ -324,10 +324,10 @@ async def store_page_rates(
     columns = [(item_id, rate.shape, rate.span_s) for item_id, rate in rates]
     statement = """
         insert into item_change_rate (item_id, source_id, looked_at, shape, span_s)
-         select new.item_id, %s, %s, new.shape, new.span_s
-         from unnest(%s::bigint[], %s::float8[], %s::float8[]) as new(item_id, shape, span_s)
-         on conflict (item_id) do update set looked_at = excluded.looked_at, shape = excluded.shape,
-         span_s = excluded.span_s
+        select new.item_id, %s, %s, new.shape, new.span_s
+          from unnest(%s::bigint[], %s::float8[], %s::float8[]) as new(item_id, shape, span_s)
+        on conflict (item_id) do update set looked_at = excluded.looked_at, shape = excluded.shape,
+               span_s = excluded.span_s
     """
     await c.execute(statement, [source_id, at, *(list(column) for column in zip(*columns, strict=True))])
 
@@ -352,8 +352,8 @@ async def store_price(c: Connection, price_s: float, stretch: float) -> None:
     """Store what a request must save, unless another transaction does so now: nobody waits for this row."""
     statement = f"""
         insert into refresh_price (price_s, stretch) select %s, %s
-         where {Lock.PRICE.tried()} on conflict (only_one)
-         do update set price_s = excluded.price_s, stretch = excluded.stretch, at = now()
+         where {Lock.PRICE.tried()}
+        on conflict (only_one) do update set price_s = excluded.price_s, stretch = excluded.stretch, at = now()
     """
     await c.execute(statement, [price_s, stretch])
 

@@ -96,7 +96,7 @@ async def remove(c: Connection, schema: Schema) -> None:
     await c.execute("delete from source_schema where schema_id = %s", [schema_id])
     statement = """
         update source_schema used set extracted_to = 0 where name = %s and exists (select from extraction
-         where extraction.schema_id = %s and extraction.source_id = used.source_id)
+                 where extraction.schema_id = %s and extraction.source_id = used.source_id)
     """
     await c.execute(statement, [schema.name, schema_id])
     await c.execute("delete from extraction where schema_id = %s", [schema_id])
@@ -230,7 +230,7 @@ async def extract_again(c: Connection, source_id: int, name: str) -> int:
     """Put all items of a source on the work list; return the new number of replays."""
     statement = """
         update source_schema set extracted_to = 0, replays = replays + 1 where source_id = %s and name = %s
-         returning replays
+        returning replays
     """
     replays = await scalar(c, statement, [source_id, name])
     await c.execute("update extraction_check set change = 0 where source_id = %s and name = %s", [source_id, name])
@@ -324,14 +324,14 @@ async def follow_moves(c: Connection, used: AttachedSchema, *, upto: int) -> Non
     """Move the extraction history of items to their new addresses."""
     query = """
         select moved_from, key, url from change where source_id = %s and number > %s and number <= %s
-         and kind = 'moved' and moved_from is not null order by number
+           and kind = 'moved' and moved_from is not null order by number
     """
     rows = await all_rows(c, query, [used.source_id, used.extracted_to, upto])
     for moved_from, key, url in rows:
         values = {"source": used.source_id, "name": used.schema.name, "old": key_of(moved_from), "new": key}
         statement = """
             select not exists (select from extraction_check where source_id = %(source)s and name = %(name)s
-             and key = %(new)s)
+                       and key = %(new)s)
         """
         free = await scalar(c, statement, values)
         if free:
@@ -354,8 +354,8 @@ async def mark_extracted(c: Connection, used: AttachedSchema, number: int) -> No
     """
     statement = """
         update source_schema set extracted_to = greatest(extracted_to, %s), waits_for = null, waits_until = null,
-         waits_code = null where source_id = %s and name = %s and schema_id = %s and replays = %s
-         and (extracted_to < %s or waits_for is not null)
+               waits_code = null where source_id = %s and name = %s and schema_id = %s and replays = %s
+           and (extracted_to < %s or waits_for is not null)
     """
     await c.execute(statement, [number, used.source_id, used.schema.name, used.schema_id, used.replays, number])
 

@@ -34,8 +34,8 @@ async def counted_since(c: Connection, before: ItemCounts) -> ItemCounts:
     """
     query = """
         select source_id, count(*) filter (where kind = 'created')
-         - count(*) filter (where kind in ('deleted', 'moved')),
-         max(number) from change where number > %s group by source_id
+               - count(*) filter (where kind in ('deleted', 'moved')),
+               max(number) from change where number > %s group by source_id
     """
     rows = await all_rows(c, query, [before.number])
     items = dict(before.items)

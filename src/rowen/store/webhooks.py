@@ -91,7 +91,7 @@ async def add(
         async with c.transaction():
             statement = """
                 insert into webhook (name, form, url, secrets, sources, kinds, query, after) values (%(name)s,
-                 %(form)s, %(url)s, %(secrets)s, %(sources)s, %(kinds)s, %(query)s, %(after)s)
+                        %(form)s, %(url)s, %(secrets)s, %(sources)s, %(kinds)s, %(query)s, %(after)s)
             """
             await c.execute(statement, columns)
     except errors.UniqueViolation:
@@ -157,7 +157,7 @@ async def record(c: Connection, webhook_id: int, attempts: Sequence[Attempt]) ->
     columns[2] = [error_within(error) if error else None for error in columns[2]]
     statement = """
         insert into delivery (webhook_id, number, status, error, seconds)
-         select %s, * from unnest(%s::bigint[], %s::int[], %s::text[], %s::real[])
+        select %s, * from unnest(%s::bigint[], %s::int[], %s::text[], %s::real[])
     """
     await c.execute(statement, [webhook_id, *columns])
     await c.execute(
@@ -201,6 +201,6 @@ async def deliveries(c: Connection, name: str, *, limit: int) -> list[Delivery]:
     """Return the last calls of a webhook, newest first."""
     query = """
         select webhook.name as webhook, number, at, status, error, seconds from delivery
-         join webhook on webhook.id = webhook_id where webhook.name = %s order by delivery.id desc limit %s
+          join webhook on webhook.id = webhook_id where webhook.name = %s order by delivery.id desc limit %s
     """
     return await list_of(c, Delivery, query, [name, limit])

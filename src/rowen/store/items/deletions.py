@@ -30,7 +30,7 @@ async def note_unseen(c: Connection, source_id: int, seen: Iterable[int], *, rep
     await c.execute("analyze seen")
     statement = """
         insert into missing (id) select id from item where source_id = %s
-         and not exists (select from seen where seen.id = item.id)
+           and not exists (select from seen where seen.id = item.id)
     """
     await c.execute(statement, [source_id])
     for batch in _batches(reported):
@@ -45,7 +45,7 @@ async def note_gone(c: Connection, source_id: int, reported: Iterable[int]) -> i
     for batch in _batches(reported):
         statement = """
             insert into missing (id, reported)
-             select id, true from item where source_id = %s and id = any(%b::bigint[])
+            select id, true from item where source_id = %s and id = any(%b::bigint[])
         """
         await c.execute(statement, [source_id, batch])
     await c.execute("analyze missing")
@@ -122,7 +122,7 @@ async def pending(c: Connection, source_id: int) -> EarlierDeletions:
     """Return the pending deletions of a source."""
     query = """
         select array(select item_id from item_held where source_id = %(source)s),
-         (select min(at) from withdrawn where source_id = %(source)s)
+               (select min(at) from withdrawn where source_id = %(source)s)
     """
     row = await one(c, query, {"source": source_id})
     return EarlierDeletions(*row) if row else EarlierDeletions([], None)
@@ -162,7 +162,7 @@ async def add_pending(c: Connection, source_id: int, run_id: int) -> int:
     """Make missing items that are not marked pending deletions; return how many of these are new."""
     statement = """
         insert into item_held (item_id, source_id, run_id) select id, %s, %s from missing where not marked
-         on conflict do nothing
+        on conflict do nothing
     """
     return await affected(c, statement, [source_id, run_id])
 
@@ -182,7 +182,7 @@ async def keep_pending(c: Connection, source_id: int, keys: Sequence[Hash]) -> s
     """Keep items with a pending deletion, whatever their source says; return the keys that were found."""
     statement = """
         update item_held set kept_at = coalesce(kept_at, now()) from item where item.id = item_id
-         and item.source_id = %s and key = any(%s) returning key
+           and item.source_id = %s and key = any(%s) returning key
     """
     rows = await column(c, statement, [source_id, list(keys)])
     return set(rows)
@@ -211,7 +211,7 @@ async def mark_gone(c: Connection, source_id: int, item_ids: Sequence[int]) -> N
     if item_ids:
         statement = """
             insert into item_gone (item_id, source_id)
-             select id, source_id from item where source_id = %s and id = any(%b::bigint[]) on conflict do nothing
+            select id, source_id from item where source_id = %s and id = any(%b::bigint[]) on conflict do nothing
         """
         await c.execute(statement, [source_id, list(item_ids)])
 
@@ -269,6 +269,6 @@ async def expire_withdrawn(c: Connection, source_id: int, *, days: float) -> Non
     """Delete copies older than so many days, the oldest 2,000 at a time: some megabytes per transaction."""
     statement = """
         delete from withdrawn where item_id in (select item_id from withdrawn where source_id = %s
-         and at <= now() - make_interval(secs => %s) order by at limit 2000)
+                   and at <= now() - make_interval(secs => %s) order by at limit 2000)
     """
     await c.execute(statement, [source_id, days * 86_400])

@@ -346,7 +346,7 @@ async def keep_revisions(c: Connection, item_ids: Sequence[int], *, revisions_ke
     ids = list(item_ids)
     statement = """
         insert into revision (item_id, number, content_hash, title, text, tags, at)
-         select id, revision, content_hash, title, text, tags, updated_at from item where id = any(%s)
+        select id, revision, content_hash, title, text, tags, updated_at from item where id = any(%s)
     """
     await c.execute(statement, [ids])
     await c.execute(
@@ -427,7 +427,7 @@ async def count_unread(c: Connection, source_id: int) -> int:
     """Return how many quarantined items have no stored version."""
     query = """
         select count(*) from quarantine where source_id = %s and not exists
-         (select from item where item.source_id = quarantine.source_id and item.key = quarantine.key)
+               (select from item where item.source_id = quarantine.source_id and item.key = quarantine.key)
     """
     return await number(c, query, [source_id])
 

@@ -37,7 +37,7 @@ async def lock_outdated(c: Connection, items: Sequence[OutdatedItem], *, chunker
     """Lock those of these items that did not change and were not cut since; return their ids."""
     query = """
         select item.id from item join unnest(%b::bigint[], %b::bytea[]) as read(id, content_hash)
-         on item.id = read.id and item.content_hash = read.content_hash
+            on item.id = read.id and item.content_hash = read.content_hash
          where chunker < %b::integer order by item.id for update of item
     """
     return await column(c, query, [[item.id for item in items], [item.content_hash for item in items], chunker])
@@ -145,7 +145,7 @@ async def retitle(c: Connection, item_ids: Sequence[int]) -> int:
         return 0
     statement = """
         update chunk set tsv = passage_tsv(item.language, item.title, chunk.heading, chunk.text)
-         from item where item.id = chunk.item_id and item.id = any(%s)
+          from item where item.id = chunk.item_id and item.id = any(%s)
     """
     return await affected(c, statement, [list(item_ids)])
 
@@ -163,6 +163,6 @@ async def set_hash_version(c: Connection, name: str, version: int) -> None:
     """Note that all stored hashes of this name were computed by this version or a later one."""
     statement = """
         insert into hash_version (name, version) values (%s, %s)
-         on conflict (name) do update set version = greatest(hash_version.version, excluded.version)
+        on conflict (name) do update set version = greatest(hash_version.version, excluded.version)
     """
     await c.execute(statement, [name, version])

@@ -227,7 +227,7 @@ async def register(
     )
     statement = """
         update embedding_model set url = %(url)s, weight = %(weight)s where name = %(name)s
-         and (url, weight) is distinct from (%(url)s, %(weight)s::real)
+           and (url, weight) is distinct from (%(url)s, %(weight)s::real)
     """
     await c.execute(statement, {"name": name, "url": url, "weight": weight})
     # Two processes may create the first model at the same moment: the second try finds an active one.
@@ -421,7 +421,7 @@ async def store_query_vector(c: Connection, model_id: int, text_hash: Hash, vect
     )
     statement = """
         delete from query_embedding where model_id = %(m)s and at < (select at from query_embedding
-         where model_id = %(m)s order by at desc offset %(kept)s limit 1)
+                 where model_id = %(m)s order by at desc offset %(kept)s limit 1)
     """
     await c.execute(statement, {"m": model_id, "kept": _QUERIES_KEPT})
 

@@ -296,7 +296,7 @@ async def list_texts(c: Connection, model: Model, *, sources: Sequence[int] = ()
     if not sources:
         statement = """
             delete from embedding where model_id = %s
-             and not exists (select from embeddable where embeddable.text_hash = embedding.text_hash)
+               and not exists (select from embeddable where embeddable.text_hash = embedding.text_hash)
         """
         await c.execute(statement, [model.id])
         await c.execute("delete from embedding_unused where model_id = %s", [model.id])
@@ -333,6 +333,6 @@ async def forget_removed(database: Database, model_id: int) -> None:
         statement = """
             with gone as (delete from embedding_again again where model_id = %(model)s
              and not exists (select from embeddable where embeddable.text_hash = again.text_hash) returning text_hash)
-             delete from embedding using gone where model_id = %(model)s and embedding.text_hash = gone.text_hash
+                   delete from embedding using gone where model_id = %(model)s and embedding.text_hash = gone.text_hash
         """
         await c.execute(statement, {"model": model_id})
