@@ -32,7 +32,7 @@ class StoredAnswer(NamedTuple):
     usd: float | None
 
 
-class ExtractedFacts(NamedTuple):
+class NewExtraction(NamedTuple):
     """Extracted data to be stored."""
 
     data: Any
@@ -96,7 +96,7 @@ async def save(
     *,
     url: str,
     title: str,
-    facts: ExtractedFacts,
+    facts: NewExtraction,
     number: int,
 ) -> Saved:
     """Compare extracted data with the version in force; a difference is a new version, and a line of the log.
