@@ -98,12 +98,13 @@ async def migrate(c: Connection) -> list[int]:
         missing = [step for step in missing if step.number not in applied]
         await c.execute(f"set local search_path to {SCHEMA}, public")
         record = "insert into migration (number, name, checksum) values (%s, %s, %s)"
-        for step in missing:
-            if step.number >= _QUEUE_STEP:
+        early = [step for step in missing if step.number < _QUEUE_STEP]
+        for steps in (early, missing[len(early) :]):
+            for step in steps:
+                await c.execute(step.sql.encode())
+                await c.execute(record, [step.number, step.name, step.checksum])
+            if steps is early:
                 await prepare_queue(c)
-            await c.execute(step.sql.encode())
-            await c.execute(record, [step.number, step.name, step.checksum])
-        await prepare_queue(c)
     return [step.number for step in missing]
 
 
