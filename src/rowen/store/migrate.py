@@ -97,7 +97,7 @@ async def migrate(c: Connection) -> list[int]:
         applied = await _applied(c)
         missing = [step for step in missing if step.number not in applied]
         await c.execute(f"set local search_path to {SCHEMA}, public")
-        record = "insert into migration (number, name, checksum) values (%s, %s, %s)"
+        record = f"insert into {SCHEMA}.migration (number, name, checksum) values (%s, %s, %s)"  # noqa: S608 (a constant)
         early = [step for step in missing if step.number < _QUEUE_STEP]
         for steps in (early, missing[len(early) :]):
             for step in steps:
