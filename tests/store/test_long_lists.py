@@ -10,6 +10,7 @@ import pytest
 
 from rowen.model.datasets import DATASET, CatalogPlace
 from rowen.model.schemas import Schema
+from rowen.model.sources import Source
 from rowen.store import changes, extractions, library, runs, schemas, sources
 from rowen.store.database import Connection, Database
 from rowen.store.items import duplicates
@@ -99,9 +100,15 @@ async def test_items_of_sources_are_counted_in_one_pass(filled: ScratchDatabase)
     assert read_of_all < counts["s1"] + 20 * SOURCES
 
 
+async def count_s1(c: Connection) -> Source:
+    # An index-only scan of a vacuumed table is not counted as read rows.
+    await c.execute("set local enable_indexonlyscan = off")
+    return await sources.get(c, "s1", counted=True)
+
+
 async def test_items_of_a_source_are_read_only_if_they_are_counted(filled: ScratchDatabase) -> None:
     named, read = await read_rows(filled, lambda c: sources.get(c, "s1"), of="item")
-    counted, read_to_count = await read_rows(filled, lambda c: sources.get(c, "s1", counted=True), of="item")
+    counted, read_to_count = await read_rows(filled, count_s1, of="item")
 
     assert (named.items, read) == (0, 0)
     assert read_to_count >= counted.items > ITEMS / 2
