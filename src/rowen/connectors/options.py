@@ -5,6 +5,11 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict
 
 
+def split_commas(value: Any) -> Any:
+    """Return the parts of a text between commas; a list of parts stays as it is."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
 class Options(BaseModel):
     """Options of a source, validated when it is added."""
 

@@ -61,7 +61,10 @@ class Files:
             path = "/" + os.path.abspath(place.path).lstrip("/")
             mode = os.stat(path).st_mode
         except (OSError, ValueError) as problem:
-            if _is_path(place):
+            # An address whose first part may be a host name is left to other kinds.
+            first, slash, _ = place.text.partition("/")
+            is_relative = bool(slash) and "." not in first and ":" not in first
+            if place.scheme or place.text.startswith((".", "/", "~")) or is_relative:
                 reason = (problem.strerror if isinstance(problem, OSError) else None) or str(problem)
                 raise UsageError(f"{address!r} cannot be read: {reason}.", hint="Check the path.") from None
             return None
@@ -74,7 +77,14 @@ class Files:
     async def pull(self, known: Known) -> AsyncIterator[Observation]:
         """List the files, and read those that differ from the stored ones."""
         status = await asyncio.to_thread(self._root)
-        async with aclosing(self._groups(known, status)) as groups:
+        if stat.S_ISDIR(status.st_mode):
+            listing = self._folder(known)
+        elif is_zip(self._path) or is_tar(self._path):
+            archive = Archive(self._path, self._url, self._options, Selection(self._options), self._tools)
+            listing = zip_observations(archive, known) if is_zip(self._path) else tar_observations(archive, known)
+        else:
+            listing = self._file(known, status)
+        async with aclosing(listing) as groups:
             async for group in groups:
                 for observation in group:
                     yield observation
@@ -101,16 +111,6 @@ class Files:
         if not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
             raise SourceGoneError(f"{displayed(self._path)} is neither a folder nor a file any more.", hint=_GONE_HINT)
         return status
-
-    def _groups(self, known: Known, status: os.stat_result) -> AsyncGenerator[Sequence[Observation], None]:
-        if stat.S_ISDIR(status.st_mode):
-            return self._folder(known)
-        archive = Archive(self._path, self._url, self._options, Selection(self._options), self._tools)
-        if is_zip(self._path):
-            return zip_observations(archive, known)
-        if is_tar(self._path):
-            return tar_observations(archive, known)
-        return self._file(known, status)
 
     async def _folder(self, known: Known) -> AsyncGenerator[Sequence[Observation], None]:
         if await known.look_up([self._url]):
@@ -209,11 +209,3 @@ def _path_of(url: str) -> str:
     if path.startswith("//"):
         path = path.removeprefix("//").removeprefix("localhost")
     return path
-
-
-def _is_path(place: Address) -> bool:
-    """Return whether an address can only mean a path: no host name comes first."""
-    if place.scheme or place.text.startswith((".", "/", "~")):
-        return True
-    first, slash, _ = place.text.partition("/")
-    return bool(slash) and "." not in first and ":" not in first

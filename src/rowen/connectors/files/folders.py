@@ -142,23 +142,18 @@ class FolderWalk:
                 elif entry.is_dir(follow_symlinks=False):
                     names.folders.append(name)
                 elif follow and entry.is_symlink():
-                    self._follow(entry, names)
+                    # The target must lie inside the root, unless links may lead anywhere.
+                    if follow != "anywhere" and not f"{os.path.realpath(entry.path)}/".startswith(self._real_root):
+                        continue
+                    try:
+                        if entry.is_dir():
+                            names.folders.append(name)
+                        elif entry.is_file() and media_type_of(name) is not None:
+                            names.files.append(name)
+                    except OSError as problem:
+                        if problem.errno not in MISSING:
+                            raise
         return names
-
-    def _follow(self, entry: os.DirEntry[str], names: _Names) -> None:
-        """Add the target of a link if it exists and lies inside the root, or anywhere if that is allowed."""
-        if self._options.follow_links != "anywhere":
-            target = os.path.realpath(entry.path) + "/"
-            if not target.startswith(self._real_root):
-                return
-        try:
-            if entry.is_dir():
-                names.folders.append(entry.name)
-            elif entry.is_file() and media_type_of(entry.name) is not None:
-                names.files.append(entry.name)
-        except OSError as problem:
-            if problem.errno not in MISSING:
-                raise
 
     def _select(self, folder: _OpenFolder, names: _Names, rules: Chain) -> None:
         """Remove the names that rules and patterns leave out."""

@@ -171,7 +171,24 @@ class IgnoreRules:
     """The rules of one file."""
 
     def __init__(self, text: str) -> None:
-        rules = list(_rules(text.removeprefix("\ufeff").split("\n")))
+        rules: list[_Rule] = []
+        turn = 0
+        for line in text.removeprefix("\ufeff").split("\n"):
+            line = line.removesuffix("\r")
+            # Spaces at the end do not count, unless a backslash is before them.
+            pattern = line.rstrip(" ")
+            if (len(pattern) - len(pattern.rstrip("\\"))) % 2:
+                pattern = line[: len(pattern) + 1]
+            if not pattern or pattern.startswith("#"):
+                continue
+            if len(pattern) > _LONGEST_PATTERN:
+                raise _TooManyError(f"a rule of more than {_LONGEST_PATTERN:,} characters")
+            bare = pattern.removeprefix("!")
+            path = bare.removesuffix("/")
+            with suppress(ValueError):
+                translate(path.removeprefix("/"))
+                turn += turn % 2 != (bare != pattern)
+                rules.append(_Rule(turn, "/" not in path, path != bare, path.removeprefix("/")))
         self._of_files = _Decision([rule for rule in rules if not rule.folders_only])
         self._of_folders = _Decision(rules)
 
@@ -285,23 +302,3 @@ class _Decision:
                 break
             turn = max(turn, self._endings.get(name[len(name) - length :], -1))
         return turn % 2 == 0 if turn >= 0 else None
-
-
-def _rules(lines: Sequence[str]) -> Iterator[_Rule]:
-    turn = 0
-    for line in lines:
-        line = line.removesuffix("\r")
-        # Spaces at the end do not count, unless a backslash is before them.
-        pattern = line.rstrip(" ")
-        if (len(pattern) - len(pattern.rstrip("\\"))) % 2:
-            pattern = line[: len(pattern) + 1]
-        if not pattern or pattern.startswith("#"):
-            continue
-        if len(pattern) > _LONGEST_PATTERN:
-            raise _TooManyError(f"a rule of more than {_LONGEST_PATTERN:,} characters")
-        bare = pattern.removeprefix("!")
-        path = bare.removesuffix("/")
-        with suppress(ValueError):
-            translate(path.removeprefix("/"))
-            turn += turn % 2 != (bare != pattern)
-            yield _Rule(turn, "/" not in path, path != bare, path.removeprefix("/"))

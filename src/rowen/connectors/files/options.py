@@ -6,24 +6,21 @@ from pydantic import AfterValidator, BeforeValidator, ByteSize, Field
 
 from rowen.connectors.base import Options
 from rowen.connectors.files.gitignore import any_of
+from rowen.connectors.options import split_commas
 from rowen.model.files import media_type_of
 
 # Ten times what anybody lists; compiling so much takes 50 ms.
 _MOST_CHARS = 4_000
 
 
-def _split(value: Any) -> Any:
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-
-
-def _checked(patterns: tuple[str, ...]) -> tuple[str, ...]:
+def _check_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
     if sum(map(len, patterns)) > _MOST_CHARS:
         raise ValueError(f"the patterns have more than {_MOST_CHARS:,} characters")
     any_of(patterns)
     return patterns
 
 
-Globs = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_checked)]
+Globs = Annotated[tuple[str, ...], BeforeValidator(split_commas), AfterValidator(_check_patterns)]
 
 
 class FilesOptions(Options):

@@ -16,8 +16,7 @@ from rowen.errors import ItemError
 from rowen.model.files import media_type_of
 from rowen.model.items import Failed, Fetched, Observation, Raw, Unchanged, Validators
 
-MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-"""The errors of the system for a path that does not exist (any more)."""
+MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # for a path that does not exist (any more)
 
 # Files compared in one statement: a folder without changes takes 50 of them for 100,000 files.
 BATCH_ITEMS = 2_000

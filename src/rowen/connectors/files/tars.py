@@ -115,30 +115,26 @@ class _TarMembers:
         meter = self._archive.tools.meter
         start_bytes = meter.bytes
         with self._damage_named():
-            for observation in self._observations():
-                group.append(observation)
+            for number, member, stream in self._walk():
+                try:
+                    path = inner_path(member.name)
+                    if self._last.get(path) != number:
+                        continue
+                    if member.size > self._archive.options.max_bytes:
+                        self.failed = True
+                        group.append(self._archive.too_large(member.name))
+                    elif member.issparse():
+                        raise ItemError("is a sparse file", hint="Pack the archive without --sparse, or exclude it.")
+                    else:
+                        group.append(self._archive.fetched(path, stream.take(member), self._etag))
+                except ItemError as problem:
+                    self.failed = True
+                    group.append(self._archive.failed(member.name, problem))
                 if len(group) >= GROUP_ITEMS or meter.bytes - start_bytes > GROUP_BYTES:
                     yield group
                     group, start_bytes = [], meter.bytes
         if group:
             yield group
-
-    def _observations(self) -> Iterator[Observation]:
-        for number, member, stream in self._walk():
-            try:
-                path = inner_path(member.name)
-                if self._last.get(path) != number:
-                    continue
-                if member.size > self._archive.options.max_bytes:
-                    self.failed = True
-                    yield self._archive.too_large(member.name)
-                    continue
-                if member.issparse():
-                    raise ItemError("is a sparse file", hint="Pack the archive without --sparse, or exclude it.")
-                yield self._archive.fetched(path, stream.take(member), self._etag)
-            except ItemError as problem:
-                self.failed = True
-                yield self._archive.failed(member.name, problem)
 
     def _walk(self) -> Iterator[tuple[int, tarfile.TarInfo, "_Stream"]]:
         stream = _Stream(self._archive, self._file)

@@ -69,7 +69,15 @@ class _ZipMembers:
                 batch.failed.append(archive.too_large(info.filename))
                 continue
             try:
-                _check(info)
+                if info.flag_bits & _ENCRYPTED:
+                    raise ItemError("is encrypted", hint="Rowen has no password: unpack the archive, or exclude it.")
+                if info.compress_type not in _METHODS:
+                    raise ItemError(
+                        "is packed by an unsupported method", hint="Pack the archive with the method deflate."
+                    )
+                if info.file_size > max(_SUSPICIOUS_BYTES, info.compress_size * MAX_RATIO):
+                    message = f"unpacks to more than {MAX_RATIO} times its size"
+                    raise ItemError(message, hint="It may be a bomb; exclude it.")
                 batch.add(url, f"{info.CRC:08x}-{info.file_size:x}", info.file_size)
                 self._by_url[url] = info
             except ItemError as problem:
@@ -115,15 +123,6 @@ class _ZipMembers:
 
     def _failed(self, url: str, info: zipfile.ZipInfo, problem: ItemError) -> Failed:
         return Failed(url, f"{info.filename} in {displayed(self._archive.path)} {problem}.", hint=problem.hint)
-
-
-def _check(info: zipfile.ZipInfo) -> None:
-    if info.flag_bits & _ENCRYPTED:
-        raise ItemError("is encrypted", hint="Rowen has no password: unpack the archive, or exclude it.")
-    if info.compress_type not in _METHODS:
-        raise ItemError("is packed by an unsupported method", hint="Pack the archive with the method deflate.")
-    if info.file_size > max(_SUSPICIOUS_BYTES, info.compress_size * MAX_RATIO):
-        raise ItemError(f"unpacks to more than {MAX_RATIO} times its size", hint="It may be a bomb; exclude it.")
 
 
 class _BoundedFile(io.BufferedReader):

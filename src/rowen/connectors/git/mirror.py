@@ -9,8 +9,7 @@ import fcntl
 import os
 import re
 import shutil
-from asyncio.subprocess import Process
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Container, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -154,26 +153,6 @@ class Mirror:
         """Yield the bytes of the blobs, in order; None for one that is larger than allowed."""
         if not blobs:
             return
-        sizes = await self._fetch_missing(blobs)
-        async with self._program.open("cat-file", "--batch", folder=self._folder) as process:
-            for blob in blobs:
-                size_bytes = sizes[blob.sha]
-                yield blob, await self._body(process, blob.sha, size_bytes) if size_bytes <= max_bytes else None
-
-    async def _body(self, process: Process, sha: str, size_bytes: int) -> bytes:
-        assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 (both are pipes)
-        process.stdin.write(f"{sha}\n".encode())
-        try:
-            async with asyncio.timeout(_READ_LIMIT_S):
-                await process.stdout.readline()
-                body = await process.stdout.readexactly(size_bytes + 1)
-        except (TimeoutError, OSError, asyncio.IncompleteReadError):
-            raise SourceError(f"git stopped while it read {self._about}.") from None
-        self.meter.bytes += size_bytes
-        return body[:-1]
-
-    async def _fetch_missing(self, blobs: Iterable[Blob]) -> dict[str, int]:
-        """Fetch the blobs that are missing; return the sizes of all."""
         shas = list(dict.fromkeys(blob.sha for blob in blobs))
         sizes = await self._sizes()
         if missing := [sha for sha in shas if sha not in sizes]:
@@ -182,7 +161,22 @@ class Mirror:
             sizes = await self._sizes()
         if absent := next((sha for sha in shas if sha not in sizes), None):
             raise SourceError(f"{self._about} did not send the blob {absent}.")
-        return sizes
+        async with self._program.open("cat-file", "--batch", folder=self._folder) as process:
+            assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 (both are pipes)
+            for blob in blobs:
+                size_bytes = sizes[blob.sha]
+                if size_bytes > max_bytes:
+                    yield blob, None
+                    continue
+                process.stdin.write(f"{blob.sha}\n".encode())
+                try:
+                    async with asyncio.timeout(_READ_LIMIT_S):
+                        await process.stdout.readline()
+                        body = await process.stdout.readexactly(size_bytes + 1)
+                except (TimeoutError, OSError, asyncio.IncompleteReadError):
+                    raise SourceError(f"git stopped while it read {self._about}.") from None
+                self.meter.bytes += size_bytes
+                yield blob, body[:-1]
 
     async def _sizes(self) -> dict[str, int]:
         """Return the sizes of all blobs in the mirror; a request for a single one could make git fetch it."""

@@ -27,15 +27,12 @@ from rowen.net.target import AddressGuard, address_refused, plain_name, refusal
 from rowen.programs import NEUTRAL_FOLDER, end, environment, find, start
 from rowen.settings import Settings
 
+# Maximum size of a repository on disk, without history and unread files: chosen to fit on a small disk.
 MOST_MIRROR_BYTES = 4_000_000_000
-"""Maximum size of a repository on disk, without history and unread files: chosen to fit on a small disk."""
-
+# Maximum output of git: at 128 bytes a line, the list of four million files.
 MOST_PRINTED_BYTES = 512 << 20
-"""Maximum output of git: at 128 bytes a line, the list of four million files."""
-
+# The size of fetched objects is checked so often: a line of 1 GB/s overshoots by as many MB.
 WATCH_S = 0.25
-"""How often the size of fetched objects is checked: a line of 1 GB/s overshoots by as many MB."""
-
 _PIECE_BYTES = 1 << 16
 # The errors of git are quoted in ours; a remote may send any amount of them.
 _KEPT_ERRORS_BYTES = 1 << 16
@@ -151,7 +148,7 @@ async def configuration(remote: Remote, token: str | None, settings: Settings) -
             raise ConnectError(f"The name {host} could not be resolved.") from None
         addresses = list(dict.fromkeys(str(sockaddr[0]).partition("%")[0] for *_, sockaddr in resolved))
         refusals = [(address, refusal(ip_address(address), settings.allow_addresses)) for address in addresses]
-        if refused := [f"{one} ({why})" for one, why in refusals if why]:
+        if refused := [f"{address} ({why})" for address, why in refusals if why]:
             raise address_refused(host, " and ".join(refused))
         values["http.curloptResolve"] = f"{host}:{remote.port}:{','.join(map(_bracketed, addresses))}"
     if token and remote.scheme in ("http", "https"):
@@ -220,7 +217,29 @@ class Program:
     async def _communicate(self, process: Process, stdin: bytes) -> tuple[bytes, bytes]:
         """Return the output and the end of the error output, since a server may send any amount of it."""
         assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 (all are pipes)
-        jobs = (self._printed(process.stdout), _end_of(process.stderr), _write(process.stdin, stdin))
+        output, errors = bytearray(), bytearray()
+
+        async def write(pipe: asyncio.StreamWriter) -> None:
+            with suppress(BrokenPipeError, ConnectionResetError):
+                pipe.write(stdin)
+                await pipe.drain()
+            pipe.close()
+
+        async def read_output(pipe: asyncio.StreamReader) -> None:
+            while piece := await pipe.read(_PIECE_BYTES):
+                output.extend(piece)
+                if len(output) > MOST_PRINTED_BYTES:
+                    raise SourceError(
+                        f"git prints more than {MOST_PRINTED_BYTES >> 20} MiB about {self._about}: too many files.",
+                        hint="A tree may contain the same folder many times.",
+                    )
+
+        async def read_errors(pipe: asyncio.StreamReader) -> None:
+            while piece := await pipe.read(_PIECE_BYTES):
+                errors.extend(piece)
+                del errors[:-_KEPT_ERRORS_BYTES]
+
+        jobs = (read_output(process.stdout), read_errors(process.stderr), write(process.stdin))
         tasks = [asyncio.ensure_future(job) for job in jobs]
         try:
             await asyncio.gather(*tasks)
@@ -229,18 +248,7 @@ class Program:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         await process.wait()
-        return tasks[0].result() or b"", tasks[1].result() or b""
-
-    async def _printed(self, pipe: asyncio.StreamReader) -> bytes:
-        printed = bytearray()
-        while piece := await pipe.read(_PIECE_BYTES):
-            printed += piece
-            if len(printed) > MOST_PRINTED_BYTES:
-                raise SourceError(
-                    f"git prints more than {MOST_PRINTED_BYTES >> 20} MiB about {self._about}: too many files.",
-                    hint="A tree may contain the same folder many times.",
-                )
-        return bytes(printed)
+        return bytes(output), bytes(errors)
 
     async def _watch(self, folder: Path, process: Process) -> None:
         """End git when the fetched objects become too large; it has no limit of its own for that."""
@@ -297,17 +305,3 @@ def folder_bytes(folder: Path) -> int:
             with suppress(OSError):
                 total += os.lstat(f"{place}/{name}").st_size
     return total
-
-
-async def _end_of(pipe: asyncio.StreamReader) -> bytes:
-    last = b""
-    while piece := await pipe.read(_PIECE_BYTES):
-        last = (last + piece)[-_KEPT_ERRORS_BYTES:]
-    return last
-
-
-async def _write(pipe: asyncio.StreamWriter, data: bytes) -> None:
-    with suppress(BrokenPipeError, ConnectionResetError):
-        pipe.write(data)
-        await pipe.drain()
-    pipe.close()

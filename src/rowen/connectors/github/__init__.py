@@ -1,8 +1,8 @@
 """Repositories on GitHub: their files and, if selected, wiki, issues, discussions and releases."""
 
-from collections.abc import AsyncGenerator, Callable, Container, Iterator
+from collections.abc import AsyncGenerator, Callable, Container
 from contextlib import aclosing
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from rowen.connectors.base import Known, Options, Tools
 from rowen.connectors.git.listing import RepositoryOptions, quoted, stored_etags
@@ -11,20 +11,11 @@ from rowen.connectors.git.program import Remote
 from rowen.connectors.github.api import GitHubApi
 from rowen.connectors.github.files import RepositoryFiles
 from rowen.connectors.github.options import GitHubOptions, RepositoryAddress, recognise
-from rowen.connectors.github.pages import Discussions, issues, releases
+from rowen.connectors.github.pages import Discussions, Pages, issues, releases
 from rowen.errors import BadUrlError, SourceGoneError
 from rowen.model.items import Checkpoint, Complete, Incomplete, Observation
 
 _OTHERS = ("wiki", "issues", "releases", "discussions")
-
-
-class _RepositoryPart(Protocol):
-    """One part of a repository, with a cursor of its own in a checkpoint at its end."""
-
-    @property
-    def name(self) -> str: ...
-
-    def pull(self, etags: dict[str, str | None], cursor: Any) -> AsyncGenerator[Observation]: ...
 
 
 class GitHub:
@@ -54,7 +45,18 @@ class GitHub:
         cursor = known.cursor if isinstance(known.cursor, dict) else {}
         async with self._tools.client() as client:
             api = GitHubApi(client, self._address, self._options, self._tools.now)
-            for part in self._parts(api, leaving):
+            parts: list[RepositoryFiles | Wiki | Pages | Discussions]
+            parts = [RepositoryFiles(api, self._address, self._options, leaving=leaving)]
+            if self._options.wiki:
+                parts.append(Wiki(self._address, self._options, self._tools, leaving=leaving))
+            if self._options.issues:
+                parts.append(issues(api, self._address, self._options.language))
+            if self._options.releases:
+                parts.append(releases(api, self._address, self._options.language))
+            if self._options.discussions:
+                parts.append(Discussions(api, self._address, self._options.language))
+            # Each part has a cursor of its own in a checkpoint at its end.
+            for part in parts:
                 async with aclosing(part.pull(etags[part.name], cursor.get(part.name))) as observations:
                     async for observation in observations:
                         if isinstance(observation, Checkpoint):
@@ -66,18 +68,6 @@ class GitHub:
                         if isinstance(observation, Incomplete):
                             return
         yield Complete()
-
-    def _parts(self, api: GitHubApi, leaving: Container[str]) -> Iterator[_RepositoryPart]:
-        address, options = self._address, self._options
-        yield RepositoryFiles(api, address, options, leaving=leaving)
-        if options.wiki:
-            yield Wiki(address, options, self._tools, leaving=leaving)
-        if options.issues:
-            yield issues(api, address, options.language)
-        if options.releases:
-            yield releases(api, address, options.language)
-        if options.discussions:
-            yield Discussions(api, address, options.language)
 
 
 class Wiki:

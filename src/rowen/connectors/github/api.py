@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,7 +21,6 @@ JSON = "application/vnd.github+json"
 RAW = "application/vnd.github.raw+json"
 SHA = "application/vnd.github.sha"
 _VERSION = {"X-GitHub-Api-Version": "2022-11-28"}
-_GONE = frozenset({404, 410, 422, 451})
 
 
 class RateLimitedError(SourceError):
@@ -80,7 +80,10 @@ class GitHubApi:
         )
         answer = decoded(self._checked(response))
         if not isinstance(answer, dict) or answer.get("errors") or not answer.get("data"):
-            raise SourceError(f"{redact(url)} could not answer: {_complaint(answer)}.")
+            why = "no reason given"
+            with suppress(KeyError, TypeError, IndexError):
+                why = str(answer["errors"][0]["message"])[:300].rstrip(".")
+            raise SourceError(f"{redact(url)} could not answer: {why}.")
         return answer["data"]
 
     def _credentials(self, url: str) -> Credentials | None:
@@ -89,12 +92,14 @@ class GitHubApi:
     def _checked(self, response: Response, also: Collection[int] = ()) -> Response:
         if response.ok or response.not_modified:
             return response
-        if _is_limited(response):
-            raise self._limited(response)
+        is_spent = response.headers.get("X-RateLimit-Remaining") == "0" or response.retry_after_s is not None
+        is_refused = is_spent or response.status == 429 or b"rate limit" in response.body[:2000].lower()
+        if response.status in (403, 429) and is_refused:
+            raise self._limit_error(response)
         if response.status in also:
             return response
         url = redact(response.url)
-        if response.status in _GONE:
+        if response.status in (404, 410, 422, 451):
             raise SourceGoneError(
                 f"{url} answered {response.status}: it does not exist, or access is not allowed.",
                 hint="Check the name; a private repository needs the option token.",
@@ -102,7 +107,7 @@ class GitHubApi:
         hint = f"Check the token in {self._token}." if response.status in (401, 403) and self._token else None
         raise SourceError(f"{url} answered {response.status}.", hint=hint)
 
-    def _limited(self, response: Response) -> RateLimitedError:
+    def _limit_error(self, response: Response) -> RateLimitedError:
         until = None
         reset = response.headers.get("X-RateLimit-Reset", "")
         if response.retry_after_s is not None:
@@ -116,13 +121,6 @@ class GitHubApi:
         return RateLimitedError(f"{redact(response.url)} answers no more requests {when} (rate limit).", hint=hint)
 
 
-def _is_limited(response: Response) -> bool:
-    if response.status not in (403, 429):
-        return False
-    is_spent = response.headers.get("X-RateLimit-Remaining") == "0" or response.retry_after_s is not None
-    return is_spent or response.status == 429 or b"rate limit" in response.body[:2000].lower()
-
-
 def decoded(response: Response) -> Any:
     """Return the JSON of an answer."""
     try:
@@ -132,10 +130,3 @@ def decoded(response: Response) -> Any:
             f"{redact(response.url)} answered with something that is not JSON ({response.media_type}).",
             hint="Check the option api_url.",
         ) from None
-
-
-def _complaint(answer: Any) -> str:
-    try:
-        return str(answer["errors"][0]["message"])[:300].rstrip(".")
-    except (KeyError, TypeError, IndexError):
-        return "no reason given"

@@ -14,7 +14,6 @@ from rowen.connectors.github.options import GitHubOptions, RepositoryAddress
 from rowen.errors import BodyTooLargeError, CircuitOpenError, SourceError, SourceGoneError
 from rowen.model.items import Checkpoint, Failed, Incomplete, Observation, Skipped
 from rowen.model.url import segment
-from rowen.net.response import Response
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -95,7 +94,13 @@ class RepositoryFiles:
             if response.not_modified:
                 return Head(ref, path, cursor["commit"], etag)
             if response.ok:
-                return Head(ref, path, _commit(response), response.etag)
+                commit = response.body.strip()
+                if not _COMMIT.fullmatch(commit):
+                    raise SourceError(
+                        f"{response.url} answered with something that is no commit ({response.media_type}).",
+                        hint="Check the option api_url.",
+                    )
+                return Head(ref, path, commit.decode(), response.etag)
         raise SourceGoneError(
             f"{self._address.url} does not exist, or access is not allowed.",
             hint="Check the name and the ref; a private repository needs the option token.",
@@ -106,7 +111,16 @@ class RepositoryFiles:
         if self._limit is not None:
             return None
         try:
-            return comparison.take(blob, await self._body(head, blob))
+            limit = int(self._options.max_bytes)
+            body = b""
+            if blob.size_bytes != 0:
+                body = await self._api.raw(head.commit, quoted(blob.path), max_bytes=limit) or b""
+            if blob.size_bytes != 0 and not _is_blob(body, blob.sha):
+                response = await self._api.get(f"git/blobs/{segment(blob.sha)}", accept=RAW, max_bytes=limit)
+                body = response.body
+                if not _is_blob(body, blob.sha):
+                    raise SourceError(f"GitHub sent something else than the blob {blob.sha} of {blob.url}.")
+            return comparison.take(blob, body)
         except RateLimitedError as problem:
             self._limit = problem
             return None
@@ -116,28 +130,6 @@ class RepositoryFiles:
             return Skipped(blob.url, str(problem))
         except SourceError as problem:
             return Failed(blob.url, str(problem), problem.hint)
-
-    async def _body(self, head: Head, blob: Blob) -> bytes:
-        if blob.size_bytes == 0:
-            return b""
-        limit = int(self._options.max_bytes)
-        body = await self._api.raw(head.commit, quoted(blob.path), max_bytes=limit)
-        if body is not None and _is_blob(body, blob.sha):
-            return body
-        response = await self._api.get(f"git/blobs/{segment(blob.sha)}", accept=RAW, max_bytes=limit)
-        if not _is_blob(response.body, blob.sha):
-            raise SourceError(f"GitHub sent something else than the blob {blob.sha} of {blob.url}.")
-        return response.body
-
-
-def _commit(response: Response) -> str:
-    body = response.body.strip()
-    if not _COMMIT.fullmatch(body):
-        raise SourceError(
-            f"{response.url} answered with something that is no commit ({response.media_type}).",
-            hint="Check the option api_url.",
-        )
-    return body.decode()
 
 
 def _is_blob(body: bytes, sha: str) -> bool:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from rowen.concurrency import together
 from rowen.connectors.base import Known, Options, StoredState, Tools
 from rowen.connectors.web.boilerplate import Boilerplate
-from rowen.connectors.web.crawl import Crawl
+from rowen.connectors.web.crawl import DEFAULT_CONCURRENCY, Crawl
 from rowen.connectors.web.hints import Dates, gather
 from rowen.connectors.web.interstitial import Interstitials, Member, mark_of
 from rowen.connectors.web.memory import SiteCursor
@@ -37,8 +37,6 @@ from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.robots import Robots, RobotsRules
 
-# A slow page does not stop the walk; the pace per host is set elsewhere.
-DEFAULT_CONCURRENCY = 3
 # Of pages that differed before, one may become the same as another: that is an edit. Three that do are one page in
 # front of them, such as a login. A walk may lose more, since it sees how large the site is.
 _LOSABLE = 1
@@ -100,7 +98,6 @@ class Web:
                 robots=robots,
                 memory=before,
                 dates=dates,
-                concurrency=self._options.concurrency or DEFAULT_CONCURRENCY,
             )
             async with aclosing(crawl.walk(hints.seeds)) as observations:
                 async for observation in observations:
@@ -132,7 +129,6 @@ class Web:
                 visitor=visitor,
                 robots=robots,
                 boilerplate=memory.boilerplate,
-                concurrency=self._options.concurrency or DEFAULT_CONCURRENCY,
             )
             async with aclosing(pages.observations(urls)) as observations:
                 async for observation in observations:
@@ -187,14 +183,12 @@ class PageLook:
         visitor: Visitor,
         robots: Robots | None,
         boilerplate: Boilerplate,
-        concurrency: int,
     ) -> None:
         self._options = options
         self._known = known
         self._visitor = visitor
         self._robots = robots
         self._boilerplate = boilerplate
-        self._concurrency = concurrency
         self._scope = SiteScope(root, options)
         self._root = canonical(root)
         self._front = Interstitials(_LOSABLE if known.losable < known.count else None)
@@ -203,19 +197,20 @@ class PageLook:
         """Yield the observation of each page; new texts come last, once they are known to be no interstitials."""
         stored = await self._known.look_up(urls)
         pages = [stored[url] for url in urls if url in stored]
-        for start in range(0, len(pages), self._concurrency):
-            some = pages[start : start + self._concurrency]
-            answers = await together(*(self._ask(page) for page in some))
-            for page, answer in zip(some, answers, strict=True):
+
+        async def visit(page: StoredState) -> Answer:
+            if self._robots is not None and (answer := await disallowed(self._robots, page.url)):
+                return answer
+            return await self._visitor.visit(page.url, page.depth, page, None)
+
+        at_once = self._options.concurrency or DEFAULT_CONCURRENCY
+        for start in range(0, len(pages), at_once):
+            some = pages[start : start + at_once]
+            for page, answer in zip(some, await together(*map(visit, some)), strict=True):
                 for observation in self._take(page, answer):
                     yield observation
         for document in self._front.rest():
             yield Fetched(document)
-
-    async def _ask(self, stored: StoredState) -> Answer:
-        if self._robots is not None and (answer := await disallowed(self._robots, stored.url)):
-            return answer
-        return await self._visitor.visit(stored.url, stored.depth, stored, None)
 
     def _take(self, stored: StoredState, answer: Answer) -> Iterator[Observation]:
         match answer:
@@ -255,7 +250,6 @@ class PageLook:
             yield Fetched(new)
             return
         ready, refused = self._front.take(mark_of(document), Member(stored.url, stored.depth, (stored,), new))
-        for one in ready:
-            yield Fetched(one)
+        yield from map(Fetched, ready)
         for member in refused:
             yield Skipped(member.url, self._front.why or "")

@@ -7,7 +7,7 @@ they are now, so a refresh and a rebuild always agree on it.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -39,12 +39,6 @@ _MARKS = " ()[]{}:;,|·•»›—–~/-"
 LONGEST_TITLE = 200
 
 
-class _Cut(NamedTuple):
-    affix: str
-    rest: str
-    marked: bool
-
-
 @dataclass(frozen=True, slots=True)
 class Affixes:
     """Beginnings and endings of titles that say nothing about a page."""
@@ -74,43 +68,36 @@ def learn_affixes(titles: Sequence[str], *, needed: float) -> Affixes:
     """
     short = [title for title in titles if len(title) <= LONGEST_TITLE]
     front = titles[0] if titles else ""
-    suffixes = _common([_suffixes(title) for title in short], needed, front)
+    suffixes = _common_affixes(short, needed, front, at_end=True)
     without = [Affixes(suffixes=suffixes).strip(title) for title in short]
-    return Affixes(_common([_prefixes(title) for title in without], needed, front), suffixes)
+    return Affixes(_common_affixes(without, needed, front, at_end=False), suffixes)
 
 
-def _suffixes(title: str) -> Iterator[_Cut]:
-    for gap in _GAP.finditer(title):
-        marked = bool(gap[0].strip()) or not title[gap.end() : gap.end() + 1].isalnum()
-        yield _Cut(title[gap.start() :], title[: gap.start()], marked)
-
-
-def _prefixes(title: str) -> Iterator[_Cut]:
-    for gap in _GAP.finditer(title):
-        marked = bool(gap[0].strip()) or not title[max(0, gap.start() - 1) : gap.start()].isalnum()
-        yield _Cut(title[: gap.end()], title[gap.end() :], marked)
-
-
-def _common(cuts: Sequence[Iterator[_Cut]], needed: float, front: str) -> frozenset[str]:
+def _common_affixes(titles: Sequence[str], needed: float, front: str, *, at_end: bool) -> frozenset[str]:
     """Return the affixes of enough titles; if there is none, the longest unmarked one of nearly all titles."""
     rests: dict[tuple[str, bool], list[str]] = defaultdict(list)
-    for title in cuts:
-        for cut in title:
-            balanced = all(cut.affix.count(left) == cut.affix.count(right) for left, right in _BRACKETS)
-            has_words = bool(cut.affix.strip()) and bool(cut.rest.strip())
-            if balanced and has_words and (cut.marked or _looks_like_a_name(cut.affix)):
-                rests[cut.affix, cut.marked].append(cut.rest.strip())
+    for title in titles:
+        for gap in _GAP.finditer(title):
+            if at_end:
+                affix, rest, neighbour = title[gap.start() :], title[: gap.start()], title[gap.end() : gap.end() + 1]
+            else:
+                affix, rest = title[: gap.end()], title[gap.end() :]
+                neighbour = title[max(0, gap.start() - 1) : gap.start()]
+            marked = bool(gap[0].strip()) or not neighbour.isalnum()
+            balanced = all(affix.count(left) == affix.count(right) for left, right in _BRACKETS)
+            if balanced and affix.strip() and rest.strip() and (marked or _is_name(affix)):
+                rests[affix, marked].append(rest.strip())
     marked_off = set()
     for (affix, marked), others in rests.items():
         is_common = len(others) >= needed and len(set(others)) >= LEAST_RESTS
-        if marked and (is_common or (affix.strip(_MARKS) == front and _looks_like_a_name(front))):
+        if marked and (is_common or (affix.strip(_MARKS) == front and _is_name(front))):
             marked_off.add(affix)
-    nearly_all = max(needed, len(cuts) - 1)
+    nearly_all = max(needed, len(titles) - 1)
     bare = [affix for (affix, marked), others in rests.items() if not marked and len(set(others)) >= nearly_all]
     return frozenset(marked_off or sorted(bare, key=len)[-1:])
 
 
-def _looks_like_a_name(words: str) -> bool:
+def _is_name(words: str) -> bool:
     return len(words.split()) >= LEAST_WORDS or any(map(str.isdigit, words))
 
 

@@ -41,6 +41,8 @@ from rowen.model.items import Checkpoint, Document, Fetched, Gone, Observation, 
 from rowen.model.url import canonical
 from rowen.net.robots import Robots
 
+# A slow page does not stop the walk; the pace per host is set elsewhere.
+DEFAULT_CONCURRENCY = 3
 # Visits in progress for each parallel request: pages come out of order, and are taken in order. Twice as many would
 # only wait in memory; with one each, a slow page would hold up all others.
 AHEAD = 4
@@ -92,7 +94,6 @@ class Crawl:
         robots: Robots | None,
         memory: SiteCursor,
         dates: Dates,
-        concurrency: int,
     ) -> None:
         self.memory = SiteCursor(
             as_of=memory.as_of, sitemap_trust=memory.sitemap_trust, known=True, reading=options.leading
@@ -106,8 +107,8 @@ class Crawl:
         self._before = memory
         self._dates = dates
         # The copies of these are older than the last request.
-        self._failed = frozenset(one.url for one in known.failed)
-        self._ahead = max(LEAST_AHEAD, AHEAD * concurrency)
+        self._failed = frozenset(item.url for item in known.failed)
+        self._ahead = max(LEAST_AHEAD, AHEAD * (options.concurrency or DEFAULT_CONCURRENCY))
         self._scope = SiteScope(root, options)
         self._root = self._scope.clean(root) or root
         self._queue: deque[_Place] = deque()
@@ -116,10 +117,7 @@ class Crawl:
         self._spellings = Spellings()
         self._movers: dict[str, list[StoredState]] = {}
         self._troubles: dict[str, BrokenPage | Closed] = {}
-        self._count = 0
-        self._read = 0
-        self._new = 0
-        self._requested = 0
+        self._count = self._read = self._new = self._requested = 0
         self._study = Study(trusted=memory.boilerplate == Boilerplate())
         self._front = Interstitials(known.losable if known.losable < known.count else None)
 
@@ -162,7 +160,12 @@ class Crawl:
                 visit = under_way.popleft()
                 for observation in self._take(visit.place, visit.stored, await self._settled(visit)):
                     yield observation
-                if self._is_enough():
+                self._requested += 1
+                if self._requested >= LEAST_ASKS + ASKS_PER_PAGE * self._options.max_pages:
+                    requested = f"{self._requested} URLs were requested for only {self._count} pages"
+                    self.unproven = f"{requested}; the others were left out."
+                    break
+                if self._count >= self._options.max_pages:
                     break
         finally:
             for visit in under_way:
@@ -217,40 +220,26 @@ class Crawl:
             url = page.url
         return None
 
-    def _is_enough(self) -> bool:
-        """Return whether the limit of pages, or of requests for them, is reached."""
-        self._requested += 1
-        if self._requested >= LEAST_ASKS + ASKS_PER_PAGE * self._options.max_pages:
-            self.unproven = (
-                f"{self._requested} URLs were requested for only {self._count} pages; the others were left out."
-            )
-            return True
-        return self._count >= self._options.max_pages
-
     async def _send_out(self, under_way: deque[_PageVisit]) -> None:
         """Keep enough visits in progress, each with the stored state of its URL."""
         wanted = min(self._ahead, self._options.max_pages - self._count) - len(under_way)
         places = [self._queue.popleft() for _ in range(min(len(self._queue), wanted))]
-        if not places:
-            return
-        await self._look_up(places)
+        if not all(place.url in self._looked_up for place in places):
+            # In the same statement the stored state of the next places.
+            coming = islice(self._queue, max(0, LOOKED_UP - len(places)))
+            urls = [place.url for place in (*places, *coming) if place.url not in self._looked_up]
+            states = await self._known.look_up(urls)
+            self._looked_up.update((url, states.get(url)) for url in urls)
         for place in places:
-            have = self._looked_up.pop(place.url)
-            bridge = self._before.bridges.get(place.url)
-            answer = asyncio.create_task(self._visit(place, have, bridge))
-            under_way.append(_PageVisit(place, have, answer))
-
-    async def _look_up(self, places: list[_Place]) -> None:
-        """Look up the stored state of some places, and in the same statement that of the next ones."""
-        if all(place.url in self._looked_up for place in places):
-            return
-        coming = islice(self._queue, max(0, LOOKED_UP - len(places)))
-        urls = [place.url for place in (*places, *coming) if place.url not in self._looked_up]
-        stored = await self._known.look_up(urls)
-        self._looked_up.update((url, stored.get(url)) for url in urls)
+            stored = self._looked_up.pop(place.url)
+            answer = asyncio.create_task(self._visit(place, stored, self._before.bridges.get(place.url)))
+            under_way.append(_PageVisit(place, stored, answer))
 
     async def _study_site(self) -> None:
-        """Learn the boilerplate of the site, unless the source is a single page."""
+        """Learn the boilerplate of the site, and find interstitials in front of its first pages, before any is taken.
+
+        A source of a single page has neither.
+        """
         if self._options.max_depth and self._options.max_pages > 1 and not self._options.select:
             self._study = await study(
                 self._root,
@@ -261,40 +250,31 @@ class Crawl:
                 before=self._before,
             )
         if self._front.watches and self._options.max_depth and self._options.max_pages > 1:
-            await self._look_for_interstitials()
+            if self._root not in self._study.answers:
+                self._study.answers[self._root] = await self._look(self._root, 0, self._before.studied)
+            front = Front(self._root, self._study.answers, self._known, before=self._before, look=self._look)
+            if why := await front.find_whole():
+                raise SourceError(why)
+            mark = await front.find_shared_mark(len(self._study.edges))
+            if mark is not None:
+                self._front.refuse(mark)
+                self._study = Study(self._before.boilerplate, self._before.edges, answers=self._study.answers)
+            elif not self._study.trusted:
+                self._study.forget_unchanged()
         self.memory.boilerplate, self.memory.edges = self._study.boilerplate, self._study.edges
-
-    async def _look_for_interstitials(self) -> None:
-        """Find interstitials in front of the site, or of most of its first pages, before a page is taken."""
-        if self._root not in self._study.answers:
-            self._study.answers[self._root] = await self._look(self._root, 0, self._before.studied)
-        front = Front(self._root, self._study.answers, self._known, before=self._before, look=self._look)
-        if why := await front.whole():
-            raise SourceError(why)
-        mark = await front.shared_by(len(self._study.edges))
-        if mark is not None:
-            self._front.refuse(mark)
-            self._study = Study(self._before.boilerplate, self._before.edges, answers=self._study.answers)
-        elif not self._study.trusted:
-            self._study.forget_unchanged()
 
     async def _look_behind(self) -> list[Observation]:
         """Find interstitials at the end of a walk that misses too much: changed pages may hide those behind them."""
         if not self._front.watches or self._known.count - self._count <= self._known.losable:
             return []
-        kept: list[Observation] = []
+        observations: list[Observation] = []
         for mark, members in self._front.suspects():
-            ahead = [
-                link for member in members for page in member.held for link in page.links if not self._has_met(link)
-            ]
+            links = [link for member in members for stored in member.replaced for link in stored.links]
+            ahead = [link for link in links if (page := self._scope.page(link)) and page.name not in self._met]
             if await hides(mark, ahead, self._known, self._look):
-                for one in self._front.refuse(mark):
-                    kept.extend(self._leave_alone(one))
-        return kept
-
-    def _has_met(self, link: str) -> bool:
-        page = self._scope.page(link)
-        return page is None or page.name in self._met
+                for member in self._front.refuse(mark):
+                    observations.extend(self._leave_alone(member))
+        return observations
 
     async def _look(self, url: str, depth: int, conditionally: bool) -> Answer:
         stored = (await self._known.look_up([url])).get(url) if conditionally else None
@@ -335,8 +315,14 @@ class Crawl:
 
     def _take(self, place: _Place, stored: StoredState | None, answer: Answer) -> Iterator[Observation]:
         match answer:
-            case Same():
-                yield from self._take_same(place, stored, answer)
+            case Same(links, digest) if self._spellings.has_another(place.url, digest):
+                etag, modified = (stored.etag, stored.last_modified) if stored else (None, None)
+                yield from self._bridge(place, None, Bridge(links, etag, modified, twin=digest))
+            case Same(links):
+                self._count += 1
+                is_moved = stored is not None and stored.depth != place.depth
+                yield Unchanged(place.url, answer.validators, place.depth if is_moved else None)
+                self._follow(links, place.depth)
             case FetchedPage():
                 yield from self._take_page(place, stored, answer)
             case Moved(to):
@@ -354,16 +340,6 @@ class Crawl:
                     yield Gone(place.url, f"status {status}")
             case BrokenPage() | Closed():
                 yield from self._take_trouble(place, stored, answer)
-
-    def _take_same(self, place: _Place, stored: StoredState | None, same: Same) -> Iterator[Observation]:
-        if self._spellings.has_another(place.url, same.body_hash):
-            etag, modified = (stored.etag, stored.last_modified) if stored else (None, None)
-            yield from self._bridge(place, None, Bridge(same.links, etag, modified, twin=same.body_hash))
-            return
-        self._count += 1
-        depth = place.depth if stored is not None and stored.depth != place.depth else None
-        yield Unchanged(place.url, same.validators, depth)
-        self._follow(same.links, place.depth)
 
     def _take_page(self, place: _Place, stored: StoredState | None, page: FetchedPage) -> Iterator[Observation]:
         document, validators = page.document, page.document.validators
@@ -385,8 +361,13 @@ class Crawl:
         is_in_front = self._front.is_refused(mark) or (stored is None and self._front.is_refused(place.url))
         if is_in_front and (replaced or stored is None):
             pass
-        elif self._options.select and not document.text:
-            yield from self._take_unselected(place, stored, bridge)
+        elif self._options.select and not document.text and stored is None:
+            yield from self._bridge(place, None, bridge)
+        elif self._options.select and not document.text and stored is not None:
+            # The page had the selected part before: its last copy stays.
+            why = f"The selector {self._options.select!r} matches nothing on {place.url} any more."
+            yield from self._keep(place, stored, BrokenPage(why, False, _RESELECT))
+            self._follow(document.links, place.depth)
         elif place.depth and self._scope.is_index(place.url):
             self.generated += 1
             yield from self._bridge(place, None, bridge)
@@ -409,22 +390,12 @@ class Crawl:
         elif new is not None:
             yield Fetched(new)
 
-    def _take_unselected(self, place: _Place, stored: StoredState | None, bridge: Bridge) -> Iterator[Observation]:
-        """Take a page without the selected part as a bridge; if it had that part before, its last copy stays."""
-        if stored is None:
-            yield from self._bridge(place, None, bridge)
-            return
-        why = f"The selector {self._options.select!r} matches nothing on {place.url} any more."
-        yield from self._keep(place, stored, BrokenPage(why, False, _RESELECT))
-        self._follow(bridge.links, place.depth)
-
     def _line_up(self, mark: PageMark, member: Member) -> Iterator[Observation]:
         """Let a page wait until it is known to be no interstitial."""
         ready, refused = self._front.take(mark, member)
-        for document in ready:
-            yield Fetched(document)
-        for one in refused:
-            yield from self._leave_alone(one)
+        yield from map(Fetched, ready)
+        for hidden in refused:
+            yield from self._leave_alone(hidden)
 
     def _leave_alone(self, refused: Member) -> Iterator[Observation]:
         """Keep the stored page that an interstitial hides, and follow its stored links."""
@@ -432,7 +403,7 @@ class Crawl:
         if refused.depth == 0:
             raise SourceError(why)
         self.memory.bridges.pop(refused.url, None)
-        for stored in refused.held:
+        for stored in refused.replaced:
             yield Skipped(stored.url, why)
             self._follow(stored.links, refused.depth)
 
@@ -469,9 +440,10 @@ class Crawl:
             yield observation_of(place.url, trouble)
         for moved in self._movers.pop(name, ()):
             yield from self._keep(place, moved, trouble)
+        is_temporary = isinstance(trouble, Closed) or trouble.passing
         if stored is None and bridge is not None:
             yield from self._bridge(place, None, bridge)
-        elif stored is None and self._known.count and not self._before.known and _is_temporary(trouble):
+        elif stored is None and self._known.count and not self._before.known and is_temporary:
             # It may be a bridge that is not in the cursor.
             self.unproven = f"{place.url} could not be requested, and may lead to stored pages."
             self.memory.known = False
@@ -529,7 +501,3 @@ class Crawl:
                 return False
             to = bridge.to
         return False
-
-
-def _is_temporary(trouble: BrokenPage | Closed) -> bool:
-    return isinstance(trouble, Closed) or trouble.passing

@@ -184,10 +184,14 @@ def _entries(text: str) -> Iterator[SitemapEntry]:
     for tag in _TAG.finditer(text):
         closes, name = bool(tag[1]), tag[2].lower()
         if name in ("url", "sitemap"):
-            place = facts.get("loc") or _bare_place(text, inside, tag.start())
+            place = facts.get("loc", "")
+            if not place:  # some indexes name their sitemaps without a `loc`
+                bare = _WEB.match(_without_mark(text[inside : min(tag.start(), inside + _LONGEST_PLACE)]))
+                place = bare[0] if bare else ""
             if closes and name == kind and place:
+                url = trimmed(html.unescape(_without_mark(place).rstrip().removesuffix("]]>").rstrip()))
                 dated = facts.get("lastmod")
-                yield SitemapEntry(_place(place), latest_moment(dated.strip()) if dated else None, kind == "sitemap")
+                yield SitemapEntry(url, latest_moment(dated.strip()) if dated else None, kind == "sitemap")
             if closes or name != kind:
                 kind, facts, begun, inside = "" if closes else name, {}, {}, tag.end()
         elif kind and not closes:
@@ -196,20 +200,10 @@ def _entries(text: str) -> Iterator[SitemapEntry]:
             facts.setdefault(name, text[begun[name] : tag.start()])
 
 
-def _bare_place(text: str, begin: int, end: int) -> str:
-    """Return a URL that is the text of an entry: some indexes name their sitemaps without a `loc`."""
-    inner = text[begin : min(end, begin + _LONGEST_PLACE)].lstrip()
-    if inner[: len(_CDATA)].upper() == _CDATA:
-        inner = inner[len(_CDATA) :].lstrip()
-    return place[0] if (place := _WEB.match(inner)) else ""
-
-
-def _place(inner: str) -> str:
-    """Return the URL of an entry, which may be a CDATA section."""
-    inner = inner.strip()
-    if inner[: len(_CDATA)].upper() == _CDATA:
-        inner = inner[len(_CDATA) :].lstrip()
-    return trimmed(html.unescape(inner.removesuffix("]]>").rstrip()))
+def _without_mark(inner: str) -> str:
+    """Return the text of an element without the mark that begins a CDATA section."""
+    inner = inner.lstrip()
+    return inner[len(_CDATA) :].lstrip() if inner[: len(_CDATA)].upper() == _CDATA else inner
 
 
 def latest_moment(text: str) -> datetime | None:

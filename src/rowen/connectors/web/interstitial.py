@@ -16,27 +16,21 @@ from rowen.model.hashes import Hash, content_hash
 from rowen.model.items import Document
 from rowen.net.target import redact
 
+# Two pages that became one are an edit that happens; three are a pattern, and a small site has no more.
 LEAST = 3
-"""Two pages that became one are an edit that happens; three are a pattern, and a small site has no more."""
-
+# Pages with one text that are refused however large the site is: they have to be kept in memory until then.
 MOST_SAME = 1000
-"""Pages with one text that are refused however large the site is: they have to be kept in memory until then."""
-
-MOST_WAITING = 500
-MOST_WAITING_CHARS = 4_000_000
-"""As many as a group of a run has: interstitials show far earlier, and memory stays small."""
-
+# As many as a group of a run has: interstitials show far earlier, and memory stays small.
+MOST_WAITING, MOST_WAITING_CHARS = 500, 4_000_000
+# Interstitials of a site are one page, or a few; each suspect costs requests.
 MOST_SUSPECTS = 4
-"""Interstitials of a site are one page, or a few; each suspect costs requests."""
 
 PERHAPS = (
     "perhaps a login, an error or a captive portal. Nothing was updated or deleted by it;"
     " --accept-deletions takes it as it is."
 )
 
-# Approximate memory of a page without its text.
-_CHARS_OF_A_PAGE = 500
-
+_PAGE_CHARS = 500  # approximate memory of a page without its text
 _TARGET = re.compile(r"\]\([^()\s]*\)")
 
 PageMark: TypeAlias = Hash | str
@@ -50,23 +44,23 @@ def mark_of(document: Document) -> Hash:
 
 
 class Member(NamedTuple):
-    """A page that may be one of many; `held` are the stored pages that `document` would replace.
+    """A page that may be one of many; `replaced` are the stored pages that `document` would replace.
 
     One that `shares_text` has the text of the first of its kind, which is kept once.
     """
 
     url: str
     depth: int
-    held: tuple[StoredState, ...] = ()
+    replaced: tuple[StoredState, ...] = ()
     document: Document | None = None
     shares_text: bool = False
 
     @property
     def chars(self) -> int:
-        """Return about how much memory it takes."""
+        """Return approximately the memory that it takes."""
         if self.document is None:
-            return _CHARS_OF_A_PAGE
-        return _CHARS_OF_A_PAGE + len(self.document.text) + sum(map(len, self.document.links))
+            return _PAGE_CHARS
+        return _PAGE_CHARS + len(self.document.text) + sum(map(len, self.document.links))
 
 
 @dataclass(slots=True)
@@ -84,7 +78,7 @@ class _Alike:
         elif member.document is not None and member.document.text == self.text:
             member = member._replace(document=replace(member.document, text=""), shares_text=True)
         self.members.append(member)
-        self.texts.update(stored.content_hash for stored in member.held)
+        self.texts.update(stored.content_hash for stored in member.replaced)
         self.chars += member.chars
 
     def documents(self) -> list[Document]:
@@ -114,7 +108,7 @@ class Interstitials:
         return mark in self._refused
 
     def take(self, mark: PageMark, member: Member) -> tuple[list[Document], list[Member]]:
-        """Let a page wait for others like it; return the pages that need wait no longer, and those that are refused."""
+        """Queue a page until others like it may have come; return the pages that are ready, and those refused."""
         if self._losable is None:
             return [member.document] if member.document is not None else [], []
         if mark in self._refused:
@@ -142,14 +136,14 @@ class Interstitials:
                 alike.members = [
                     member
                     for member in alike.members
-                    if member.url != mark or any(stored.url == mark for stored in member.held)
+                    if member.url != mark or any(stored.url == mark for stored in member.replaced)
                 ]
         alike = self._waiting.pop(mark, _Alike())
         self._chars -= alike.chars
         return self._refuse(mark, alike.members)
 
     def _refuse(self, mark: PageMark, members: list[Member]) -> list[Member]:
-        count = self._refused[mark] = self._refused.get(mark, 0) + sum(len(member.held) for member in members)
+        count = self._refused[mark] = self._refused.get(mark, 0) + sum(len(member.replaced) for member in members)
         if members:
             same = f"redirect to {redact(mark)}" if isinstance(mark, str) else "answer with one and the same text"
             self.why = f"{count} pages that differed before now {same}, such as {redact(members[0].url)}: {PERHAPS}"
@@ -158,7 +152,7 @@ class Interstitials:
     def suspects(self) -> list[tuple[PageMark, list[Member]]]:
         """Return the marks whose pages would replace most texts, each once."""
         fresh = [(mark, alike) for mark, alike in self._waiting.items() if alike.texts and mark not in self._suspected]
-        fresh.sort(key=lambda one: -len(one[1].texts))
+        fresh.sort(key=lambda suspect: -len(suspect[1].texts))
         self._suspected.update(mark for mark, _ in fresh)
         return [(mark, list(alike.members)) for mark, alike in fresh[:MOST_SUSPECTS]]
 

@@ -1,7 +1,6 @@
 """The cursor of a site: its bridges, its boilerplate, and the trust in its sitemap."""
 
 import logging
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -10,13 +9,11 @@ from rowen.connectors.web.boilerplate import Boilerplate, Edge
 from rowen.model.files import claims
 from rowen.model.items import Cursor
 
+# For a page that its X-Robots-Tag keeps out of the index: whether its answers 304 have that header.
 TOLD, OMITTED = "told", "omitted"
-"""For a page that its X-Robots-Tag keeps out of the index: whether its answers 304 have that header."""
-
+# Size of all bridges together, which are one value that each run reads and may write. A site of a hundred thousand
+# redirects has half of it.
 MOST_BRIDGE_CHARS = 20_000_000
-"""Size of all bridges together, which are one value that each run reads and may write. A site of a hundred thousand
-redirects has half of it."""
-
 _TEXTS = 5  # validators, target, twin, robots
 
 log = logging.getLogger(__name__)
@@ -94,15 +91,16 @@ class SiteCursor:
     def of(cls, cursor: Cursor, *, reading: str | None = None) -> "SiteCursor":
         """Return the stored cursor for a walk that reads pages in this way; an empty one if it cannot be read."""
         written = parse_stored(cursor, _StoredSiteCursor)
+        if written is None:
+            return cls(reading=reading)
         try:
-            return cls(reading=reading) if written is None else cls._of(written, reading)
+            bridges = {url: Bridge.of(*(bridge or [None])) for url, bridge in written.bridges.items()}
+            # Without those that have no title, which earlier versions stored.
+            with_title = [(url, e) for url, e in (written.edges or {}).items() if len(e) == len(Edge._fields)]
+            edges = {url: Edge.from_json(edge) for url, edge in with_title}
         except ValueError as problem:
             log.warning("dropped a cursor that cannot be read; the site is walked from its beginning: %s", problem)
             return cls(reading=reading)
-
-    @classmethod
-    def _of(cls, written: "_StoredSiteCursor", reading: str | None) -> "SiteCursor":
-        bridges = {url: Bridge.of(*(bridge or [None])) for url, bridge in written.bridges.items()}
         if written.claims != claims() or written.reading != reading:
             # Read in another way, a bridge may be a page or have other links, although it has not changed.
             bridges = {url: bridge._replace(etag=None, last_modified=None) for url, bridge in bridges.items()}
@@ -111,11 +109,7 @@ class SiteCursor:
             written.as_of,
             written.sitemap_trust,
             Boilerplate.of(written.boilerplate or written.shell),
-            {  # without those that have no title, which earlier versions stored
-                url: Edge.from_json(edge)
-                for url, edge in (written.edges or {}).items()
-                if len(edge) == len(Edge._fields)
-            },
+            edges,
             studied=written.edges is not None,
             known=written.known,
             pages=written.pages,
@@ -127,24 +121,21 @@ class SiteCursor:
         pages = {} if self.pages is None else {"pages": self.pages}
         readers = {} if claims() is None else {"claims": claims()}
         reading = {} if self.reading is None else {"reading": self.reading}
-        bridges = dict(_first(sorted(self.bridges.items())))
+        bridges: dict[str, list[Any]] = {}
+        left_chars = MOST_BRIDGE_CHARS
+        for url, bridge in sorted(self.bridges.items()):
+            left_chars -= len(url) + len(bridge.to or "") + sum(map(len, bridge.links))
+            if left_chars < 0:
+                break
+            bridges[url] = bridge.to_json()
         return {
             **pages,
             **readers,
             **reading,
-            "bridges": {url: bridge.to_json() for url, bridge in bridges.items()},
+            "bridges": bridges,
             "as_of": self.as_of,
             "sitemap_trust": self.sitemap_trust,
             "boilerplate": self.boilerplate.to_json(),
             "edges": {url: edge.to_json() for url, edge in self.edges.items()},
             "known": self.known and len(bridges) == len(self.bridges),
         }
-
-
-def _first(bridges: Iterable[tuple[str, Bridge]]) -> Iterator[tuple[str, Bridge]]:
-    left_chars = MOST_BRIDGE_CHARS
-    for url, bridge in bridges:
-        left_chars -= len(url) + len(bridge.to or "") + sum(map(len, bridge.links))
-        if left_chars < 0:
-            return
-        yield url, bridge

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, field_val
 from turbohtml import parse_fragment
 
 from rowen.connectors.base import Options
+from rowen.connectors.options import split_commas
 from rowen.formats.rdf.profile import profile_in
 from rowen.model.hashes import body_hash
 from rowen.model.rdf import STATEMENTS_VERSION, StatementProfile, StatementsWanted
@@ -28,10 +29,6 @@ _MOST_CHARS = 4_000
 _MOST_STATES = 5_000
 
 
-def _split(value: Any) -> Any:
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-
-
 def _check_shapes(shapes: str | None) -> str | None:
     # The text of a named file is read before: a validator opens nothing (see `Options.text_or_file`).
     if shapes is not None and Address.of(shapes).scheme == "file":
@@ -41,7 +38,7 @@ def _check_shapes(shapes: str | None) -> str | None:
     return shapes
 
 
-Patterns = Annotated[tuple[str, ...], BeforeValidator(_split)]
+Patterns = Annotated[tuple[str, ...], BeforeValidator(split_commas)]
 ProfileShapes = Annotated[str | None, AfterValidator(_check_shapes)]
 ProfileAction: TypeAlias = Literal["drop", "report"]
 
@@ -171,7 +168,10 @@ class UrlPatterns:
             if len(pattern) > 2 and pattern[0] == pattern[-1] == "/":
                 expressions.append(pattern[1:-1])
             else:
-                starred.append(_with_stars(pattern))
+                # All but the last star may stop at the first place where the rest fits: no later one is better.
+                first, *others = map(re.escape, pattern.split("*"))
+                lazy = "".join(f"(?>.*?{part})" for part in others[:-1])
+                starred.append(f"^{first}{lazy}.*{others[-1]}$" if others else first)
         self._starred = re.compile("|".join(starred)) if starred else None
         for expression in expressions:
             _compiled(expression)
@@ -191,11 +191,3 @@ def _compiled(expression: str) -> Callable[[str], bool]:
         return linear_search(expression, most_states=_MOST_STATES)
     except ValueError as problem:
         raise ValueError(f"/{expression}/ is no pattern: {problem}") from None
-
-
-def _with_stars(pattern: str) -> str:
-    first, *others = map(re.escape, pattern.split("*"))
-    if not others:
-        return first
-    # All but the last star may stop at the first place where the rest fits: no later one would serve better.
-    return f"^{first}{''.join(f'(?>.*?{part})' for part in others[:-1])}.*{others[-1]}$"

@@ -80,7 +80,13 @@ class SiteScope:
         if url == self._root:
             return True
         parts = _PARTS.match(url)
-        return parts is not None and self._inside(*parts.groups()) and self._is_selected(url) and _is_readable(parts[2])
+        if parts is None or not self._is_inside(*parts.groups()) or not self._is_selected(url):
+            return False
+        # The ending of the path must not rule out that it can be read.
+        ending = _ENDING.search(parts[2])
+        if ending is None or ending[1].lower() in _PAGES or ending[1].isdigit():
+            return True
+        return media_type_of(parts[2].rpartition("/")[2]) is not None or ending[1].lower() not in _FILES
 
     def is_variant(self, url: str, preferred: str) -> bool:
         """Return whether the canonical address of a page is another spelling of its own, inside the scope."""
@@ -93,7 +99,7 @@ class SiteScope:
         """Return whether a page is a generated index, and such pages are not to be stored."""
         return not self._options.generated and is_index(url)
 
-    def _inside(self, host: str, path: str) -> bool:
+    def _is_inside(self, host: str, path: str) -> bool:
         match self._options.scope:
             case "subpages":
                 return host == self._host and path.startswith(self._folder)
@@ -114,14 +120,6 @@ class SiteScope:
         if self._options.excluded and self._options.excluded.search(url):
             return False
         return self._options.included is None or bool(self._options.included.search(url))
-
-
-def _is_readable(path: str) -> bool:
-    """Return whether the ending of a path does not rule out that it can be read."""
-    ending = _ENDING.search(path)
-    if ending is None or ending[1].lower() in _PAGES or ending[1].isdigit():
-        return True
-    return media_type_of(path.rpartition("/")[2]) is not None or ending[1].lower() not in _FILES
 
 
 def variant(url: str) -> str:

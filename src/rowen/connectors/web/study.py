@@ -32,10 +32,10 @@ MOST_HOPS = 5
 # A front page that links to one page, and that to all others, is common; a site that is a chain of pages is walked
 # anyway.
 MOST_LEVELS = 3
+# With the root, four pages with one text. Twice as many would cost more and prove no more; fewer may be chance.
 PROBES = 3
-"""With the root, four pages with one text. Twice as many would cost more and prove no more; fewer may be chance."""
+# Links of the root that are looked up among the stored pages: as many as a walk looks up at a time.
 LINKS = 128
-"""Links of the root that are looked up among the stored pages: as many as a walk looks up at a time."""
 
 
 @dataclass(slots=True)
@@ -150,8 +150,8 @@ class Front:
         self._before = before
         self._look = look
 
-    async def whole(self) -> str | None:
-        """Return why the whole site is hidden: the root changed, lost all its links, and these pages answer alike."""
+    async def find_whole(self) -> str | None:
+        """Return the reason if the whole site is hidden: the root changed, and all its former links answer alike."""
         # The present target of the root under all its names, and the page that it led to in the last walk.
         url, arrived = self._root, {_bare(self._root)}
         answer = self._answers.get(url)
@@ -177,9 +177,11 @@ class Front:
         behind = [] if any(canonical(url) in now for url in linked) else list(linked)[:PROBES]
         if len(behind) < LEAST - 1:
             return None
-        others = await together(*(self._ask(url) for url in behind))
+        urls = [url for url in behind if url not in self._answers]
+        others = await together(*(self._look(url, 1, self._before.studied) for url in urls))
+        self._answers.update(zip(urls, others, strict=True))
         mark = mark_of(answer.document) if isinstance(answer, FetchedPage) else None
-        for other in others:
+        for other in (self._answers[url] for url in behind):
             if isinstance(other, Moved):
                 is_alike = _bare(other.to) in arrived
             else:
@@ -191,12 +193,7 @@ class Front:
             f" now: {PERHAPS}"
         )
 
-    async def _ask(self, url: str) -> Answer:
-        if url not in self._answers:
-            self._answers[url] = await self._look(url, 1, self._before.studied)
-        return self._answers[url]
-
-    async def shared_by(self, pages: int) -> PageMark | None:
+    async def find_shared_mark(self, pages: int) -> PageMark | None:
         """Return the mark that at least half of the first pages now share, all of which had different texts.
 
         Fewer pages cannot hide the boilerplate of the site, which six in ten have to share.

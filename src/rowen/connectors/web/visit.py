@@ -29,16 +29,12 @@ from rowen.net.target import join, parse, redact
 _HTML = "text/html,application/xhtml+xml,text/markdown;q=0.9,text/plain;q=0.8,*/*;q=0.5"
 _MARKDOWN = "text/markdown,text/html;q=0.9,text/plain;q=0.8,*/*;q=0.5"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_GONE = frozenset({404, 410})
-_TEMPORARY = frozenset({408, 425, 429})
 _LOGIN = re.compile(r"/(?:log-?in|sign-?in|sso|saml|oauth2?|authenticate|wp-login\.php)(?:[/._?]|$)", re.IGNORECASE)
 _LOGIN_HINT = "Set the header that gives access, by reference, in the option headers of the source."
 _ORDINARY = ("text/html", "utf-8")
 _OBEYED = frozenset({"noindex", "nofollow", "none"})
-NOT_INDEXED = frozenset({"noindex", "none"})
-"""Words of X-Robots-Tag that keep a page out of the index."""
-NOT_FOLLOWED = frozenset({"nofollow", "none"})
-"""Words of X-Robots-Tag under which the links of a page are not followed."""
+# Words of X-Robots-Tag that keep a page out of the index, and its links from being followed.
+NOT_INDEXED, NOT_FOLLOWED = frozenset({"noindex", "none"}), frozenset({"nofollow", "none"})
 # Words of X-Robots-Tag whose colon does not follow the name of a crawler.
 _VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 
@@ -250,15 +246,16 @@ class Visitor:
             return Same(links, stored.body_hash)
         if response.not_modified:
             bridge = bridge or Bridge()
-            # The origin does send the header with a 304, although it once left it out.
-            is_told = bridge.robots == OMITTED and robots & NOT_INDEXED
-            return Bridged(bridge._replace(robots=TOLD) if is_told else bridge)
+            if bridge.robots == OMITTED and robots & NOT_INDEXED:
+                # The origin does send the header with a 304, although it once left it out.
+                bridge = bridge._replace(robots=TOLD)
+            return Bridged(bridge)
         if response.status in _REDIRECTS and (location := response.headers.get("Location")):
             return _redirect(url, location)
-        if response.status in _GONE:
+        if response.status in (404, 410):
             return Missing(response.status)
         if not response.ok:
-            passing = response.status >= 500 or response.status in _TEMPORARY
+            passing = response.status >= 500 or response.status in (408, 425, 429)
             return BrokenPage(f"{redact(url)} answered with status {response.status}.", passing)
         return await self._read(url, depth, response, robots, stored)
 
@@ -282,7 +279,12 @@ class Visitor:
             statements=self._options.rdfa,
             profile=statement_profile(self._options.shapes, self._options.nonconforming),
         )
-        if not _is_readable(raw):
+        media_type = (raw.media_type or "").partition(";")[0].strip().lower()
+        if media_type in ("", "application/octet-stream"):
+            is_readable = media_type_of(urlsplit(url).path.rpartition("/")[2]) is not None
+        else:
+            is_readable = can_be_read(media_type)
+        if not is_readable:
             return NoPage(Bridge((), response.etag, response.last_modified))
         try:
             if self._renderer is not None and await self._renderer.wants(raw):
@@ -359,13 +361,6 @@ def _hash_of(response: Response, robots: frozenset[str]) -> Hash:
     body = body_hash(response.body)
     headers = (response.media_type, response.charset, *sorted(robots))
     return body if headers == _ORDINARY else body_hash(body + repr(headers).encode())
-
-
-def _is_readable(raw: Raw) -> bool:
-    media_type = (raw.media_type or "").partition(";")[0].strip().lower()
-    if media_type in ("", "application/octet-stream"):
-        return media_type_of(urlsplit(raw.url).path.rpartition("/")[2]) is not None
-    return can_be_read(media_type)
 
 
 def _redirect(url: str, location: str) -> Answer:
