@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rowen import Rowen, Run
-from rowen.connectors.feed.json_feed import read_json_feed
+from rowen.connectors.feed.document import read_json_feed
 from rowen.connectors.feed.xml_feed import read_xml_feed
 from rowen.connectors.registry import recognise
 from tests.conftest import ScratchDatabase

@@ -22,8 +22,6 @@ from rowen.model.url import Address, canonical
 from rowen.net.credentials import exposed, exposed_in, leaves, references, troubles_with_headers
 
 if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
-
     from rowen.connectors.base import Connector, Options
     from rowen.connectors.probe import Probe
 
@@ -257,12 +255,11 @@ def steering(kind: str, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]
 def _declared(declared: type[Options]) -> tuple[frozenset[str], dict[str, Any]]:
     """Return the names of the neutral options among those declared, and the defaults of all."""
     fields = declared.model_fields
-    neutral = {*declared.secret_neutral, *(name for name, field in fields.items() if _is_amount(field))}
+    neutral = set(declared.secret_neutral)
+    for name, field in fields.items():
+        # Numbers and times; folders are guarded separately.
+        types = {*(get_args(field.annotation) or (field.annotation,))} - {type(None)}
+        amounts = [isinstance(type_, type) and issubclass(type_, int | float | date | Path) for type_ in types]
+        if all(amounts) and bool not in types:
+            neutral.add(name)
     return frozenset(neutral), {name: field.get_default(call_default_factory=True) for name, field in fields.items()}
-
-
-def _is_amount(field: FieldInfo) -> bool:
-    """Return whether an option is a number, a time or a folder. Folders are guarded separately."""
-    types = {*(get_args(field.annotation) or (field.annotation,))} - {type(None)}
-    amounts = [isinstance(type_, type) and issubclass(type_, int | float | date | Path) for type_ in types]
-    return all(amounts) and bool not in types

@@ -8,7 +8,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from rowen.connectors.catalog.dates import iso, moment
 from rowen.connectors.catalog.text import plain
 from rowen.connectors.datajson.record import is_record
-from rowen.connectors.feed.json_feed import read_json_feed
+from rowen.connectors.feed.document import read_json_feed
 from rowen.connectors.feed.xml_feed import read_xml_feed
 from rowen.connectors.files.gitignore import IgnoreRules, _TooManyError
 from rowen.connectors.ldes.page import StreamBody, read_entry, read_page

@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from rowen.connectors.announced.visits import DocumentVisitor
-from rowen.connectors.announced.walk import AnnouncedCursor, AnnouncedWalk
+from rowen.connectors.announced.walk import AnnouncedCursor, AnnouncedWalk, DocumentVisitor
 from rowen.connectors.base import Known, KnowsFeed, Options, Tools
 from rowen.connectors.catalog.options import web_url
 from rowen.connectors.web.options import ProfileAction, ProfileShapes, profile_reading

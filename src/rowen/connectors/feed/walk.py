@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rowen.connectors.base import Known, StoredState, Tools, parse_stored
-from rowen.connectors.feed.document import FeedDocument, FeedEntry, resolved
-from rowen.connectors.feed.json_feed import read_json_feed
+from rowen.connectors.feed.document import FeedDocument, FeedEntry, read_json_feed, resolved
 from rowen.connectors.feed.xml_feed import read_xml_feed
 from rowen.errors import BodyTooLargeError, CircuitOpenError, FetchError, ItemError, SourceError, SourceGoneError
 from rowen.model.items import (

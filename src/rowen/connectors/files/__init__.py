@@ -11,7 +11,7 @@ from typing import ClassVar
 from urllib.parse import unquote_to_bytes
 
 from rowen.connectors.base import Known, Options, Tools
-from rowen.connectors.files.archives import Archive, is_tar, is_zip
+from rowen.connectors.files.archives import Archive, is_tar, is_zip, zip_observations
 from rowen.connectors.files.folders import FolderWalk
 from rowen.connectors.files.options import FilesOptions, Selection
 from rowen.connectors.files.reading import (
@@ -27,7 +27,6 @@ from rowen.connectors.files.reading import (
     unreadable,
 )
 from rowen.connectors.files.tars import tar_observations
-from rowen.connectors.files.zips import zip_observations
 from rowen.errors import ItemError, SourceError, SourceGoneError, UsageError
 from rowen.model.files import media_type_of
 from rowen.model.items import Complete, Failed, Gone, Incomplete, Observation

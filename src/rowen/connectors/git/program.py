@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from rowen.concurrency import end as end_tasks
 from rowen.errors import BadUrlError, ConnectError, SourceError, SourceGoneError, UsageError
 from rowen.model.url import Address, file_url
 from rowen.net.credentials import resolve
@@ -197,9 +198,7 @@ class Program:
                     hint="The option limit_s sets the limit.",
                 ) from None
             finally:
-                if watch is not None:
-                    watch.cancel()
-                    await asyncio.gather(watch, return_exceptions=True)
+                await end_tasks([watch] if watch is not None else [])
         if watch is not None and not watch.cancelled() and (problem := watch.exception()):
             raise problem
         if network and folder is not None:
@@ -244,9 +243,7 @@ class Program:
         try:
             await asyncio.gather(*tasks)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end_tasks(tasks)
         await process.wait()
         return bytes(output), bytes(errors)
 

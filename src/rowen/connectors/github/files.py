@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Iter
 from contextlib import aclosing
 from typing import Any, NamedTuple, TypeVar
 
+from rowen.concurrency import end
 from rowen.connectors.git.listing import Blob, Proof, RepositoryScope, TreeComparison, TreeEntry, quoted
 from rowen.connectors.github.api import AT_ONCE, RAW, SHA, GitHubApi, RateLimitedError, decoded
 from rowen.connectors.github.options import GitHubOptions, RepositoryAddress
@@ -155,9 +156,7 @@ async def in_order(jobs: Iterable[T], work: Callable[[T], Awaitable[R]]) -> Asyn
         while running:
             yield await running.popleft()
     finally:
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await end(running)
 
 
 class Trees:

@@ -19,8 +19,7 @@ from rowen.connectors.ldes.page import (
     read_entry,
     read_shape,
 )
-from rowen.connectors.ldes.shapes import Topology
-from rowen.connectors.ldes.stream import EventStream
+from rowen.connectors.ldes.shapes import EventStream, Topology
 from rowen.connectors.opening import read_regular
 from rowen.errors import FetchError, ItemError, SourceError, SourceGoneError
 from rowen.formats.json import read_json

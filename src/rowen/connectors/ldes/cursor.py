@@ -11,7 +11,7 @@ from typing import Any
 
 from rowen.connectors.base import Known, parse_stored
 from rowen.connectors.ldes.page import Relation
-from rowen.connectors.ldes.stream import EventStream
+from rowen.connectors.ldes.shapes import EventStream
 
 # The rooms of notes.
 OPEN = "page"  # pages that are requested in each run, since they may change

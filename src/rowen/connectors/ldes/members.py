@@ -5,8 +5,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rowen.connectors.ldes.rdf import RDF, Path, Quads, follow, interval_of, moment_within
-from rowen.connectors.ldes.shapes import MemberParts, extract
-from rowen.connectors.ldes.stream import EventStream
+from rowen.connectors.ldes.shapes import EventStream, MemberParts, extract
 from rowen.formats.rdf.graph import short
 from rowen.formats.rdf.syntax import Said, lexical, node_of
 

@@ -12,8 +12,7 @@ import msgspec
 
 from rowen.connectors.ldes.members import MemberReader, StreamMember
 from rowen.connectors.ldes.rdf import MOST_QUADS, RDF, SH, Quads, interval_of, path_of
-from rowen.connectors.ldes.shapes import ShapeReader, Topology
-from rowen.connectors.ldes.stream import LDES, TREE, EventStream, stream_of
+from rowen.connectors.ldes.shapes import LDES, TREE, EventStream, ShapeReader, Topology, stream_of
 from rowen.errors import SourceError
 from rowen.formats.rdf.contexts import remote
 from rowen.formats.rdf.syntax import RdfBody, format_of, lexical, node_of, read_nodes

@@ -16,6 +16,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rowen.concurrency import end
 from rowen.connectors.base import Known, StoredState, Tools, is_unread, unread_url
 from rowen.connectors.ldes.client import StreamClient, body_of
 from rowen.connectors.ldes.cursor import CONTEXTS, DELETED, Frontier, FrontierPage, LdesCursor
@@ -247,9 +248,7 @@ class LdesWalk:
                 self._rank = min((page.rank for page, _ in under_way), default=None)
                 yield visit
         finally:
-            for _, task in under_way:
-                task.cancel()
-            await asyncio.gather(*(task for _, task in under_way), return_exceptions=True)
+            await end(task for _, task in under_way)
 
     async def _visit(self, page: FrontierPage) -> _Visit:
         try:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
+from rowen.concurrency import end
 from rowen.connectors.base import Known, StoredState
 from rowen.connectors.web.boilerplate import Boilerplate
 from rowen.connectors.web.hints import Dates
@@ -168,9 +169,7 @@ class Crawl:
                 if self._count >= self._options.max_pages:
                     break
         finally:
-            for visit in under_way:
-                visit.answer.cancel()
-            await asyncio.gather(*(visit.answer for visit in under_way), return_exceptions=True)
+            await end(visit.answer for visit in under_way)
         async for redirected in self._redirects_of_vanished():
             yield redirected
         # A source of one page watches it, and no other.

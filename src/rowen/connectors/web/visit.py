@@ -3,10 +3,10 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import SequenceMatcher
 from hashlib import sha256
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from rowen.concurrency import end
@@ -50,8 +50,7 @@ _APOLOGY = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedPage:
+class FetchedPage(NamedTuple):
     """A new or changed page.
 
     `robots` are the words of its X-Robots-Tag; with `omits_robots` its origin leaves that header out of answers 304.
@@ -64,8 +63,7 @@ class FetchedPage:
     omits_robots: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Same:
+class Same(NamedTuple):
     """An unchanged page; `validators` if they are others now."""
 
     links: tuple[str, ...]
@@ -73,36 +71,31 @@ class Same:
     validators: Validators | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(NamedTuple):
     """A redirect."""
 
     to: str
 
 
-@dataclass(frozen=True, slots=True)
-class NoPage:
+class NoPage(NamedTuple):
     """Something that cannot be read as a page, such as a picture."""
 
     bridge: Bridge
 
 
-@dataclass(frozen=True, slots=True)
-class Bridged:
+class Bridged(NamedTuple):
     """An unchanged bridge."""
 
     bridge: Bridge
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(NamedTuple):
     """A page that does not exist according to its origin."""
 
     status: int
 
 
-@dataclass(frozen=True, slots=True)
-class BrokenPage:
+class BrokenPage(NamedTuple):
     """A page that could not be read; `passing` if another try may help."""
 
     why: str
@@ -111,8 +104,7 @@ class BrokenPage:
     too_large: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(NamedTuple):
     """A page that was not requested, because the host's circuit is open."""
 
     why: str
@@ -206,7 +198,7 @@ class Visitor:
             return BrokenPage(str(problem), problem.retryable, problem.hint)
         try:
             answer = await self._classify(url, depth, response, stored, bridge)
-            return replace(answer, omits_robots=may_have_opened) if isinstance(answer, FetchedPage) else answer
+            return answer._replace(omits_robots=may_have_opened) if isinstance(answer, FetchedPage) else answer
         except UNREADABLE as problem:
             return BrokenPage(f"The answer of {redact(url)} cannot be read: {problem!r}.", False)
 
