@@ -44,14 +44,14 @@ async def test_a_package_that_its_registry_does_not_know_is_not_added(
             await r.sources.add(f"{ecosystem}:hya", options=options(registry))
         refused = len(registry.log)
         added = await r.sources.add(f"{ecosystem}:hay", options=options(registry))
-        kept = [source.name for source in await r.sources.list()]
-    asked = len(registry.log)
+        names = [source.name for source in await r.sources.list()]
+    requests = len(registry.log)
     registry.close()
 
     assert "Check the name" in str(caught.value.hint)
     assert "registry=URL" in str(caught.value.hint)
-    assert kept == [added.name] == ["hay"]
-    assert (refused, asked - refused) == (1, 1)
+    assert names == [added.name] == ["hay"]
+    assert (refused, requests - refused) == (1, 1)
 
 
 async def test_a_version_that_was_never_released_is_not_added_and_the_latest_is_named(
@@ -69,16 +69,16 @@ async def test_a_version_that_was_never_released_is_not_added_and_the_latest_is_
 async def test_while_the_registry_is_down_a_package_is_kept_with_a_word(
     database: ScratchDatabase, index: PythonIndex
 ) -> None:
-    told: list[Discovery | Unconfirmed] = []
+    events: list[Discovery | Unconfirmed] = []
     index.down = True
     async with database.open(probe=True) as r:
-        source = await r.sources.add("pypi:hay", options=options(index), found=told.append)
+        source = await r.sources.add("pypi:hay", options=options(index), found=events.append)
         index.down = False
         run = await r.sync(source.name)
 
-    assert [type(what) for what in told] == [Unconfirmed]
-    assert "Nobody could tell whether there is pypi:hay" in told[0].words
-    assert "503" in told[0].words
+    assert [type(what) for what in events] == [Unconfirmed]
+    assert "Nobody could tell whether there is pypi:hay" in events[0].words
+    assert "503" in events[0].words
     assert run.status == "completed"
 
 
@@ -97,9 +97,9 @@ async def test_nobody_is_asked_where_that_is_switched_off_or_a_kind_is_named(
 async def test_options_that_are_wrong_are_told_before_anybody_is_asked(
     database: ScratchDatabase, index: PythonIndex
 ) -> None:
-    told: list[Discovery | Unconfirmed] = []
+    events: list[Discovery | Unconfirmed] = []
     async with database.open(probe=True) as r:
         with pytest.raises(UsageError, match="Option 'docs'"):
-            await r.sources.add("pypi:hay", options={**options(index), "docs": "docs.example"}, found=told.append)
+            await r.sources.add("pypi:hay", options={**options(index), "docs": "docs.example"}, found=events.append)
 
-    assert (told, index.log) == ([], [])
+    assert (events, index.log) == ([], [])

@@ -53,14 +53,17 @@ async def test_announced_documents_become_items_with_what_they_state_and_are_lin
     council.publish("/b", Paper("Meeting of May", "agenda"))
     async with database.open() as r:
         run = await keep(r, council)
-        told = await r.sources.announcements("papers")
+        announcements = await r.sources.announcements("papers")
 
     assert (run.kind, run.status, run.complete, run.stats.created) == ("announced", "completed", True, 2)
     assert papers(database) == {"/a": "Cameras", "/b": "Meeting of May"}
     [(rdfa, tags)] = database.query("select record -> 'rdfa', tags from item where title = 'Cameras'")
     assert (rdfa["type"], tags) == ("decision list", ["decision list"])
     assert '<http://data.example/id/a> <http://data.europa.eu/eli/ontology#title> "Cameras"@nl' in rdfa["statements"]
-    assert [(one.location, one.outcome, one.run, one.job) for one in told] == [
+    assert [
+        (announcement.location, announcement.outcome, announcement.run, announcement.job)
+        for announcement in announcements
+    ] == [
         (f"{council.url}/b", "stored", run.id, None),
         (f"{council.url}/a", "stored", run.id, None),
     ]
@@ -159,7 +162,7 @@ async def test_a_share_of_known_documents_is_visited_again_when_something_is_new
             idle = await again(r, council)
             council.publish("/new", Paper("New"))
             await again(r, council)
-        revisited.append({asked.path: asked.status for asked in council.log if asked.path.startswith("/p")})
+        revisited.append({request.path: request.status for request in council.log if request.path.startswith("/p")})
         council.leaves["/root"].events.pop()
 
     assert idle.stats.requests == 0
@@ -203,9 +206,9 @@ async def test_an_overview_whose_links_were_read_by_older_rules_is_read_again_on
             "update source_note set value = value - 'version' || '{\"links\": []}' where room = 'overview'"
         )
         await again(r, council)
-        first = [(asked.path, asked.status) for asked in council.log if asked.path == "/overview"]
+        first = [(request.path, request.status) for request in council.log if request.path == "/overview"]
         run = await again(r, council)
-        second = [(asked.path, asked.status) for asked in council.log if asked.path == "/overview"]
+        second = [(request.path, request.status) for request in council.log if request.path == "/overview"]
 
     assert (first, second) == ([("/overview", 200)], [("/overview", 304)])
     assert (run.stats.rows_written, papers(database)) == (0, {"/minutes": "Minutes"})
@@ -225,10 +228,10 @@ async def test_an_address_that_is_gone_is_asked_for_at_growing_intervals_and_fou
         idle = run.stats.rows_written
         backdate(database, days_gone=10, hours_since=13)
         council.put_paper("/later", Paper("Later", "minutes"))
-        found = await again(r, council)
+        later = await again(r, council)
 
     assert visits == [["/later"], ["/later"], [], ["/later"], []]
-    assert (idle, run.status, found.stats.created) == (0, "completed", 1)
+    assert (idle, run.status, later.stats.created) == (0, "completed", 1)
     assert database.query("select count(*) from source_note where room = 'gone'") == [(0,)]
 
 
@@ -242,13 +245,13 @@ async def test_a_gone_document_whose_deletion_is_pending_stays_gone_in_idle_jobs
         for number in range(20):
             council.publish(f"/{number}")
             council.pages.pop(f"/{number}")
-        held = await again(r, council)
+        waiting = await again(r, council)
         backdate(database, days_gone=10, hours_since=1)
         idle = await again(r, council)
-        asked = council.visited()
+        visited = council.visited()
         accepted = await again(r, council, accept_deletions=True)
 
-    assert (held.stats.deletions_held, idle.stats.deletions_held, asked) == (20, 20, [])
+    assert (waiting.stats.deletions_held, idle.stats.deletions_held, visited) == (20, 20, [])
     assert (accepted.stats.deleted, len(papers(database))) == (20, 10)
 
 

@@ -55,11 +55,11 @@ each_kind = pytest.mark.parametrize("ending", KINDS)
 def test_an_archive_is_read_like_a_folder(ending: str, tmp_path: Path) -> None:
     root = make(tmp_path / f"docs{ending}", FILES)
 
-    look = Keeper(root, language="de").sync()
+    result = Keeper(root, language="de").sync()
 
-    assert look.bodies == {"a.md": b"A", "docs/b c.md": b"BC"}
-    assert (look.complete, look.meter.bytes) == (True, 3)
-    raw = look.fetched["docs/b c.md"]
+    assert result.bodies == {"a.md": b"A", "docs/b c.md": b"BC"}
+    assert (result.complete, result.meter.bytes) == (True, 3)
+    raw = result.fetched["docs/b c.md"]
     assert raw.url == f"{root.as_uri()}!/docs/b%20c.md"
     assert (raw.name, raw.record, raw.depth, raw.language) == ("b c.md", {"path": "docs/b c.md"}, 1, "de")
 
@@ -69,10 +69,10 @@ def test_an_archive_that_was_not_touched_is_not_unpacked(ending: str, tmp_path: 
     keeper = Keeper(make(tmp_path / f"docs{ending}", FILES))
     keeper.sync()
 
-    look = keeper.sync()
+    result = keeper.sync()
 
-    assert sorted(look.unchanged) == ["a.md", "docs/b c.md"]
-    assert (look.meter.bytes, look.meter.not_modified, look.complete) == (0, 2, True)
+    assert sorted(result.unchanged) == ["a.md", "docs/b c.md"]
+    assert (result.meter.bytes, result.meter.not_modified, result.complete) == (0, 2, True)
 
 
 @each_kind
@@ -82,10 +82,10 @@ def test_a_changed_archive_gives_what_changed_and_loses_what_is_gone(ending: str
     keeper.sync()
     make(root, [("a.md", b"A"), ("b.md", b"other"), ("d.md", b"D")])
 
-    look = keeper.sync()
+    result = keeper.sync()
 
-    assert look.bodies.items() >= {"b.md": b"other", "d.md": b"D"}.items()
-    assert look.unchanged == (["a.md"] if ending == ".zip" else [])
+    assert result.bodies.items() >= {"b.md": b"other", "d.md": b"D"}.items()
+    assert result.unchanged == (["a.md"] if ending == ".zip" else [])
     assert keeper.paths() == {"a.md", "b.md", "d.md"}
     assert keeper.sync().meter.bytes == 0
 
@@ -96,9 +96,9 @@ def test_a_zip_packed_anew_with_the_same_content_is_not_unpacked(tmp_path: Path)
     keeper.sync()
     make_zip(root, FILES, method=zipfile.ZIP_STORED)
 
-    look = keeper.sync()
+    result = keeper.sync()
 
-    assert (look.meter.bytes, look.meter.not_modified) == (0, 2)
+    assert (result.meter.bytes, result.meter.not_modified) == (0, 2)
 
 
 def test_a_tar_of_which_only_a_part_was_stored_is_read_again(tmp_path: Path) -> None:
@@ -113,8 +113,8 @@ def test_a_tar_of_which_only_a_part_was_stored_is_read_again(tmp_path: Path) -> 
 def test_a_tar_with_items_of_an_older_state_is_read_again(tmp_path: Path) -> None:
     keeper = Keeper(make_tar(tmp_path / "docs.tar", FILES))
     keeper.sync()
-    held = next(iter(keeper.held.values()))
-    keeper.held["held back"] = held._replace(url="held back", etag="another")
+    stored = next(iter(keeper.held.values()))
+    keeper.held["held back"] = stored._replace(url="held back", etag="another")
 
     assert set(keeper.sync().bodies) == {"a.md", "docs/b c.md"}
 
@@ -154,10 +154,10 @@ def test_of_members_with_one_path_the_last_one_counts(ending: str, tmp_path: Pat
         tmp_path / f"docs{ending}", [("a.md", b"first"), ("b.md", b"B"), ("./a.md", b"second"), ("a.md", b"last")]
     )
 
-    look = Keeper(root).sync()
+    result = Keeper(root).sync()
 
-    assert sorted(look.order) == ["a.md", "b.md"]
-    assert look.bodies["a.md"] == b"last"
+    assert sorted(result.order) == ["a.md", "b.md"]
+    assert result.bodies["a.md"] == b"last"
 
 
 @pytest.mark.parametrize(
@@ -165,10 +165,10 @@ def test_of_members_with_one_path_the_last_one_counts(ending: str, tmp_path: Pat
 )
 @pytest.mark.parametrize("ending", [".zip", ".tar"])
 def test_a_path_that_leads_out_is_reported_and_not_read(ending: str, name: str, tmp_path: Path) -> None:
-    look = Keeper(make(tmp_path / f"docs{ending}", [(name, b"x"), ("ok.md", b"OK")])).sync()
+    result = Keeper(make(tmp_path / f"docs{ending}", [(name, b"x"), ("ok.md", b"OK")])).sync()
 
-    assert look.bodies == {"ok.md": b"OK"}
-    (failed,) = look.failed.values()
+    assert result.bodies == {"ok.md": b"OK"}
+    (failed,) = result.failed.values()
     assert "leads out of the archive" in failed.error
 
 
@@ -191,11 +191,11 @@ def test_names_in_a_tar_that_are_not_utf_8_keep_their_exact_url(tmp_path: Path) 
 def test_a_member_that_is_too_large_is_reported(ending: str, tmp_path: Path) -> None:
     root = make(tmp_path / f"docs{ending}", [("a.md", b"A"), ("large.md", b"x" * 101)])
 
-    look = Keeper(root, max_bytes=100).sync()
+    result = Keeper(root, max_bytes=100).sync()
 
-    assert "large.md" in look.failed["large.md"].error
-    assert "max_bytes" in (look.failed["large.md"].hint or "")
-    assert (look.bodies, look.complete) == ({"a.md": b"A"}, True)
+    assert "large.md" in result.failed["large.md"].error
+    assert "max_bytes" in (result.failed["large.md"].hint or "")
+    assert (result.bodies, result.complete) == ({"a.md": b"A"}, True)
 
 
 @each_kind
@@ -211,18 +211,18 @@ def test_an_archive_with_too_much_in_it_is_refused(ending: str, tmp_path: Path) 
 def test_what_is_too_large_to_be_read_does_not_count_for_the_whole_zip(tmp_path: Path) -> None:
     root = make_zip(tmp_path / "docs.zip", [("a.md", b"A"), ("large.csv", b"x" * 1_000)])
 
-    look = Keeper(root, max_bytes=100, max_total_bytes=100).sync()
+    result = Keeper(root, max_bytes=100, max_total_bytes=100).sync()
 
-    assert (look.bodies, list(look.failed)) == ({"a.md": b"A"}, ["large.csv"])
+    assert (result.bodies, list(result.failed)) == ({"a.md": b"A"}, ["large.csv"])
 
 
 def test_a_zip_bomb_is_not_unpacked(tmp_path: Path) -> None:
     root = make_zip(tmp_path / "bomb.zip", [("a.md", b"A"), ("bomb.md", bytes(9_000_000))])
 
-    look = Keeper(root).sync()
+    result = Keeper(root).sync()
 
-    assert "300 times" in look.failed["bomb.md"].error
-    assert look.meter.bytes == 1
+    assert "300 times" in result.failed["bomb.md"].error
+    assert result.meter.bytes == 1
 
 
 @pytest.mark.parametrize("packing", ["gz", "bz2", "xz"])
@@ -248,20 +248,20 @@ def test_a_zip_that_lies_about_a_size_costs_that_member_only(claimed: int, metho
     patched(root, b"PK\x01\x02", 24, "<I", claimed)
     keeper = Keeper(root)
 
-    look = keeper.sync()
+    result = keeper.sync()
 
-    assert "a.md" in look.failed["a.md"].error
-    assert (look.bodies, look.complete) == ({"b.md": b"B"}, False)
+    assert "a.md" in result.failed["a.md"].error
+    assert (result.bodies, result.complete) == ({"b.md": b"B"}, False)
 
 
 def test_an_encrypted_member_is_reported(tmp_path: Path) -> None:
     root = make_zip(tmp_path / "docs.zip", [("a.md", b"A"), ("b.md", b"B")])
     patched(root, b"PK\x01\x02", 8, "<H", 1)
 
-    look = Keeper(root).sync()
+    result = Keeper(root).sync()
 
-    assert look.failed["a.md"].error == f"a.md in {root} is encrypted."
-    assert (look.bodies, look.complete) == ({"b.md": b"B"}, True)
+    assert result.failed["a.md"].error == f"a.md in {root} is encrypted."
+    assert (result.bodies, result.complete) == ({"b.md": b"B"}, True)
 
 
 def test_a_member_packed_without_a_bound_on_its_output_is_reported(tmp_path: Path) -> None:
@@ -274,10 +274,10 @@ def test_a_damaged_member_is_reported_and_deletes_nothing(tmp_path: Path) -> Non
     root = make_zip(tmp_path / "docs.zip", [("a.md", b"unpacked text"), ("b.md", b"B")], method=zipfile.ZIP_STORED)
     root.write_bytes(root.read_bytes().replace(b"unpacked", b"unpicked"))
 
-    look = Keeper(root).sync()
+    result = Keeper(root).sync()
 
-    assert "damaged" in look.failed["a.md"].error
-    assert (look.bodies, look.complete) == ({"b.md": b"B"}, False)
+    assert "damaged" in result.failed["a.md"].error
+    assert (result.bodies, result.complete) == ({"b.md": b"B"}, False)
 
 
 @each_kind
@@ -343,9 +343,9 @@ def test_links_and_devices_in_a_tar_are_ignored(tmp_path: Path) -> None:
             member.type, member.linkname = kind, "/etc/passwd"
             archive.addfile(member)
 
-    look = Keeper(root).sync()
+    result = Keeper(root).sync()
 
-    assert (look.order, look.complete) == ([], True)
+    assert (result.order, result.complete) == ([], True)
 
 
 def test_links_and_folders_in_a_zip_are_ignored(tmp_path: Path) -> None:
@@ -357,9 +357,9 @@ def test_links_and_folders_in_a_zip_are_ignored(tmp_path: Path) -> None:
         archive.writestr("folder.md/", "")
         archive.writestr("windows.md\\", "")
 
-    look = Keeper(root).sync()
+    result = Keeper(root).sync()
 
-    assert (look.order, look.complete) == ([], True)
+    assert (result.order, result.complete) == ([], True)
 
 
 def test_an_archive_that_changes_while_it_is_read_deletes_nothing(

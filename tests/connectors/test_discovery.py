@@ -105,50 +105,50 @@ def probing() -> list[str]:
 async def test_a_portal_is_found_to_be_its_kind_at_little_cost(
     database: ScratchDatabase, typed: tuple[Typed, Any]
 ) -> None:
-    one, portal = typed
-    told: list[Discovery] = []
+    case, portal = typed
+    discoveries: list[Discovery] = []
     async with database.open(probe=True) as r:
-        source = await r.sources.add(f"{portal.url}{one.path}", found=told.append)
-        asked = len(portal.log)
+        source = await r.sources.add(f"{portal.url}{case.path}", found=discoveries.append)
+        requests = len(portal.log)
         run = await r.sync(source.name)
 
-    assert (source.kind, told) == (one.kind, [Discovery(source.kind, source.url)])
-    assert asked <= one.requests
+    assert (source.kind, discoveries) == (case.kind, [Discovery(source.kind, source.url)])
+    assert requests <= case.requests
     assert run.status == "completed"
     assert run.stats.created > 0
 
 
 async def test_a_portal_is_no_other_kind(typed: tuple[Typed, Any]) -> None:
-    one, portal = typed
-    found = []
+    case, portal = typed
+    kinds = []
     for kind in probing():
         async with Client(load(allow_addresses="127.0.0.0/8", host_delay_s=0)) as client:
-            probe = Probe(client, f"{portal.url}{one.path}")
+            probe = Probe(client, f"{portal.url}{case.path}")
             await probe.begin()
             try:
                 url = await registry.connector(kind).probe(probe)  # type: ignore[attr-defined]
             except SourceError:
                 url = None
-            found += [kind] if url else []
+            kinds += [kind] if url else []
 
-    assert found == [one.kind]
+    assert kinds == [case.kind]
 
 
 def test_every_kind_that_can_be_asked_for_is_tried_here() -> None:
-    assert {one.kind for one in TYPED} == set(probing())
+    assert {case.kind for case in TYPED} == set(probing())
 
 
 async def test_a_plain_site_stays_one(database: ScratchDatabase, site: Site) -> None:
-    told: list[Discovery] = []
+    discoveries: list[Discovery] = []
     async with database.open(probe=True) as r:
-        source = await r.sources.add(f"{site.url}/", name="site", found=told.append)
-        asked = [asked.path for asked in site.log]
+        source = await r.sources.add(f"{site.url}/", name="site", found=discoveries.append)
+        requests = [request.path for request in site.log]
         again = await r.sync(f"{site.url}/")
 
-    assert (source.kind, source.url, told) == ("web", f"{site.url}/", [])
-    assert asked[0] == "/"
-    assert len(asked) <= MOST_REQUESTS
-    assert len(asked) <= 1 + len(probing())
+    assert (source.kind, source.url, discoveries) == ("web", f"{site.url}/", [])
+    assert requests[0] == "/"
+    assert len(requests) <= MOST_REQUESTS
+    assert len(requests) <= 1 + len(probing())
     assert (again.source, again.stats.created) == ("site", 3)
 
 

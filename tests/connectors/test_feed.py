@@ -58,7 +58,7 @@ async def test_an_unchanged_feed_costs_one_request_no_body_and_no_row(
         await keep(r, feed)
         again = await r.sync("feed")
 
-    assert [(asked.path, asked.status, asked.sent_bytes) for asked in feed.log] == [("/feed", 304, 0)]
+    assert [(request.path, request.status, request.sent_bytes) for request in feed.log] == [("/feed", 304, 0)]
     assert (again.status, again.complete, again.stats.rows_written, again.stats.bytes) == ("completed", True, 0, 0)
 
 
@@ -88,12 +88,12 @@ async def test_the_linked_page_is_read_once_for_each_version_of_an_entry(
         first = await keep(r, feed, content="page", robots=False)
         feed.put("/posts/b", "Page b", "The whole story of b.")
         second = await r.sync("feed")
-        asked = feed.asked()
+        paths = feed.asked()
         [hit] = (await r.search("whole story of b", limit=1)).hits
 
     assert (first.stats.created, first.stats.failed) == (2, 1)
     assert (second.stats.created, second.stats.unchanged, second.stats.failed) == (1, 2, 0)
-    assert asked == ["/feed", "/posts/b"]
+    assert paths == ["/feed", "/posts/b"]
     assert hit.title == "Entry b"
 
 
@@ -111,12 +111,12 @@ async def test_archives_are_walked_once_and_the_walk_goes_on_where_it_was_stoppe
         feed.archives.append([feed.make("new")])
         feed.posts = feed.posts[1:]
         await r.sync("feed")
-        asked = feed.asked()
+        paths = feed.asked()
         await r.sync("feed")
 
     assert first.stats.created == 3 + 3
-    assert asked == ["/feed", "/archive/4"]
-    assert feed.asked() == [*asked, "/feed"]
+    assert paths == ["/feed", "/archive/4"]
+    assert feed.asked() == [*paths, "/feed"]
 
 
 async def test_a_feed_with_pages_is_walked_until_it_shows_what_we_hold(
@@ -128,10 +128,10 @@ async def test_a_feed_with_pages_is_walked_until_it_shows_what_we_hold(
         for name in ("d", "e", "f"):
             feed.make(name)
         second = await r.sync("feed")
-        asked = feed.asked()
+        paths = feed.asked()
 
     assert (first.stats.created, second.stats.created) == (3, 3)
-    assert asked == ["/feed", "/feed?page=1"]
+    assert paths == ["/feed", "/feed?page=1"]
 
 
 async def test_a_deleted_entry_is_deleted(database: ScratchDatabase, feed: FeedSite) -> None:
@@ -226,7 +226,7 @@ async def test_documents_as_they_are_found(name: str) -> None:
 
     document = read_xml_feed(body.encode(), FEED, FEED, None)
 
-    assert [(one.url, one.title, one.content, one.stamp) for one in document.entries] == entries
+    assert [(entry.url, entry.title, entry.content, entry.stamp) for entry in document.entries] == entries
 
 
 async def test_a_charset_that_only_the_document_declares_is_read() -> None:

@@ -19,12 +19,12 @@ from tests.connectors.worlds import Keeper, write
 def test_the_first_look_reads_every_readable_file_in_the_order_of_names(tmp_path: Path) -> None:
     write(tmp_path, {"b.md": "B", "a/z.md": "Z", "a.txt": "A", "c/d/e.md": "E", "picture.png": b"\x89PNG", "c.md": "C"})
 
-    look = Keeper(tmp_path).sync()
+    result = Keeper(tmp_path).sync()
 
-    assert look.order == ["a/z.md", "a.txt", "b.md", "c/d/e.md", "c.md"]
-    assert look.bodies == {"a/z.md": b"Z", "a.txt": b"A", "b.md": b"B", "c/d/e.md": b"E", "c.md": b"C"}
-    assert look.complete
-    assert look.meter.bytes == 5
+    assert result.order == ["a/z.md", "a.txt", "b.md", "c/d/e.md", "c.md"]
+    assert result.bodies == {"a/z.md": b"Z", "a.txt": b"A", "b.md": b"B", "c/d/e.md": b"E", "c.md": b"C"}
+    assert result.complete
+    assert result.meter.bytes == 5
 
 
 def test_a_file_is_described_by_its_path_and_its_kind(tmp_path: Path) -> None:
@@ -41,10 +41,10 @@ def test_nothing_changed_costs_a_look_and_no_byte(tmp_path: Path) -> None:
     keeper = Keeper(write(tmp_path, {f"{n}/{m}.md": "x" for n in range(10) for m in range(10)}))
     keeper.sync()
 
-    look = keeper.sync()
+    result = keeper.sync()
 
-    assert (len(look.unchanged), look.fetched, look.complete) == (100, {}, True)
-    assert (look.meter.bytes, look.meter.not_modified, look.meter.requests) == (0, 100, 0)
+    assert (len(result.unchanged), result.fetched, result.complete) == (100, {}, True)
+    assert (result.meter.bytes, result.meter.not_modified, result.meter.requests) == (0, 100, 0)
 
 
 def test_only_what_changed_is_read_again(tmp_path: Path) -> None:
@@ -53,10 +53,10 @@ def test_only_what_changed_is_read_again(tmp_path: Path) -> None:
     (tmp_path / "c.md").unlink()
     write(tmp_path, {"b.md": "another B", "d.md": "D"})
 
-    look = keeper.sync()
+    result = keeper.sync()
 
-    assert look.bodies == {"b.md": b"another B", "d.md": b"D"}
-    assert look.unchanged == ["a.md"]
+    assert result.bodies == {"b.md": b"another B", "d.md": b"D"}
+    assert result.unchanged == ["a.md"]
     assert keeper.paths() == {"a.md", "b.md", "d.md"}
 
 
@@ -136,11 +136,11 @@ def test_a_file_that_is_too_large_is_reported_and_not_opened(tmp_path: Path) -> 
     write(tmp_path, {"a.md": "A", "large.csv": ""})
     os.truncate(tmp_path / "large.csv", 1 << 30)
 
-    look = Keeper(tmp_path).sync()
+    result = Keeper(tmp_path).sync()
 
-    assert "large.csv is larger than 10,000,000 bytes" in look.failed["large.csv"].error
-    assert "max_bytes" in (look.failed["large.csv"].hint or "")
-    assert (look.meter.bytes, look.complete) == (1, True)
+    assert "large.csv is larger than 10,000,000 bytes" in result.failed["large.csv"].error
+    assert "max_bytes" in (result.failed["large.csv"].hint or "")
+    assert (result.meter.bytes, result.complete) == (1, True)
     assert Keeper(tmp_path / "large.csv").sync().meter.bytes == 0
 
 
@@ -156,10 +156,10 @@ def test_a_file_that_grows_too_large_after_the_listing_is_not_read_whole(
         return before_open(path, flags)
 
     monkeypatch.setattr(os, "open", grow)
-    look = Keeper(tmp_path, max_bytes=100).sync()
+    result = Keeper(tmp_path, max_bytes=100).sync()
 
-    assert "larger than 100 bytes" in look.failed["a.md"].error
-    assert look.meter.bytes == 101
+    assert "larger than 100 bytes" in result.failed["a.md"].error
+    assert result.meter.bytes == 101
 
 
 def test_a_file_that_changes_while_it_is_read_is_tried_three_times(
@@ -178,11 +178,11 @@ def test_a_file_that_changes_while_it_is_read_is_tried_three_times(
         return read(descriptor, min(size, 1))
 
     monkeypatch.setattr(os, "read", disturbed)
-    look = Keeper(tmp_path, max_bytes=10).sync()
+    result = Keeper(tmp_path, max_bytes=10).sync()
 
-    assert look.failed["a.md"].error == f"{tmp_path}/a.md changed while it was read."
-    assert look.failed["a.md"].hint == "The next sync tries again."
-    assert (look.bodies, look.complete, tries) == ({"b.md": b"B"}, True, 33)
+    assert result.failed["a.md"].error == f"{tmp_path}/a.md changed while it was read."
+    assert result.failed["a.md"].hint == "The next sync tries again."
+    assert (result.bodies, result.complete, tries) == ({"b.md": b"B"}, True, 33)
 
 
 def test_a_file_that_changed_once_while_it_was_read_is_read_again(
@@ -198,9 +198,9 @@ def test_a_file_that_changed_once_while_it_was_read_is_read_again(
         return body
 
     monkeypatch.setattr(os, "read", disturbed)
-    look = Keeper(tmp_path).sync()
+    result = Keeper(tmp_path).sync()
 
-    assert look.bodies == {"a.md": b"newer"}
+    assert result.bodies == {"a.md": b"newer"}
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, call: str, ending: str, number: int) -> None:
@@ -224,10 +224,10 @@ def test_a_file_that_may_not_be_read_is_reported_and_kept(
     write(tmp_path, {"a.md": "other"})
 
     refuse(monkeypatch, call, "a.md", errno.EACCES)
-    look = keeper.sync()
+    result = keeper.sync()
 
-    assert look.failed["a.md"].error == f"{tmp_path}/a.md could not be read: Permission denied."
-    assert (look.unchanged, look.complete) == (["b.md"], True)
+    assert result.failed["a.md"].error == f"{tmp_path}/a.md could not be read: Permission denied."
+    assert (result.unchanged, result.complete) == (["b.md"], True)
     assert keeper.paths() == {"a.md", "b.md"}
 
 
@@ -238,9 +238,9 @@ def test_a_file_that_vanished_after_the_listing_is_simply_not_there(
     write(tmp_path, {"a.md": "A", "b.md": "B"})
 
     refuse(monkeypatch, call, "a.md", errno.ENOENT)
-    look = Keeper(tmp_path).sync()
+    result = Keeper(tmp_path).sync()
 
-    assert (look.order, look.failed, look.complete) == (["b.md"], {}, True)
+    assert (result.order, result.failed, result.complete) == (["b.md"], {}, True)
 
 
 def test_a_folder_that_cannot_be_listed_costs_the_proof_but_not_its_items(
@@ -250,10 +250,10 @@ def test_a_folder_that_cannot_be_listed_costs_the_proof_but_not_its_items(
     keeper.sync()
 
     refuse(monkeypatch, "scandir", "shut/", errno.EACCES)
-    look = keeper.sync()
+    result = keeper.sync()
 
-    assert look.failed["shut"].error == f"{tmp_path}/shut/ could not be read: Permission denied."
-    assert (look.unchanged, look.complete) == (["a.md", "z.md"], False)
+    assert result.failed["shut"].error == f"{tmp_path}/shut/ could not be read: Permission denied."
+    assert (result.unchanged, result.complete) == (["a.md", "z.md"], False)
     assert keeper.paths() == {"a.md", "shut/b.md", "z.md"}
 
 
@@ -384,10 +384,10 @@ def test_links_are_not_followed_unless_asked_and_then_stay_inside(tmp_path: Path
 
 
 def test_links_lead_anywhere_only_by_explicit_wish(tmp_path: Path) -> None:
-    seen = Keeper(linked_world(tmp_path), follow_links="anywhere").sync().order
+    order = Keeper(linked_world(tmp_path), follow_links="anywhere").sync().order
 
-    assert {"out/c.md", "out.md"} < set(seen)
-    assert len(seen) == 6
+    assert {"out/c.md", "out.md"} < set(order)
+    assert len(order) == 6
 
 
 def test_a_loop_of_links_ends(tmp_path: Path) -> None:
@@ -395,10 +395,10 @@ def test_a_loop_of_links_ends(tmp_path: Path) -> None:
     (root / "a/b").symlink_to("../b")
     (root / "b/a").symlink_to("../a")
 
-    seen = Keeper(root, follow_links="true").sync()
+    result = Keeper(root, follow_links="true").sync()
 
-    assert set(seen.order) == {"a/x.md", "a/b/y.md", "b/y.md", "b/a/x.md"}
-    assert seen.complete
+    assert set(result.order) == {"a/x.md", "a/b/y.md", "b/y.md", "b/a/x.md"}
+    assert result.complete
 
 
 def test_names_that_are_not_utf_8_keep_their_exact_url(tmp_path: Path) -> None:
@@ -464,10 +464,10 @@ def test_twenty_thousand_files_in_one_folder_cost_little_memory(tmp_path: Path) 
     walk = FolderWalk(str(tmp_path), keeper.url, FilesOptions(), Selection(FilesOptions()))
 
     tracemalloc.start()
-    seen = sum(len(batch.urls) for batch in walk)
+    count = sum(len(batch.urls) for batch in walk)
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
-    assert seen == keeper.count == 20_000
+    assert count == keeper.count == 20_000
     assert peak_bytes < 20_000 * 150 + 2_000_000
     assert keeper.sync().meter.not_modified == 20_000

@@ -260,11 +260,11 @@ async def test_deletions_that_were_held_back_go_when_they_are_accepted(
     world.files = {"always.md": world.files["always.md"]}
     world.commit()
 
-    held = await sync(database, world)
+    waiting = await sync(database, world)
     async with database.open() as r:
         through = await r.sync("field", accept_deletions=True)
 
-    assert (held.stats.deletions_held, through.stats.deleted) == (30, 30)
+    assert (waiting.stats.deletions_held, through.stats.deleted) == (30, 30)
 
 
 async def test_a_cache_folder_is_used_again(database: ScratchDatabase, world: Repository, tmp_path: Path) -> None:
@@ -340,10 +340,10 @@ async def test_addresses_that_were_checked_are_those_that_git_uses(monkeypatch: 
     monkeypatch.setenv("ROWEN_ALLOW_ADDRESSES", "127.0.0.0/8")
     monkeypatch.setenv("SECRET", "s3cret")
 
-    told = await configuration(Remote.parse("git+http://127.0.0.1:8080/x.git"), "env:SECRET", load())
+    values = await configuration(Remote.parse("git+http://127.0.0.1:8080/x.git"), "env:SECRET", load())
 
-    assert told["http.curloptResolve"] == "127.0.0.1:8080:127.0.0.1"
-    assert told["http.http://127.0.0.1:8080/.extraHeader"] == "Authorization: Basic eC1hY2Nlc3MtdG9rZW46czNjcmV0"
+    assert values["http.curloptResolve"] == "127.0.0.1:8080:127.0.0.1"
+    assert values["http.http://127.0.0.1:8080/.extraHeader"] == "Authorization: Basic eC1hY2Nlc3MtdG9rZW46czNjcmV0"
 
 
 @pytest.fixture
@@ -464,14 +464,14 @@ def test_a_cursor_that_cannot_be_read_proves_nothing(cursor: Any) -> None:
 
 
 async def test_a_run_that_is_cancelled_while_it_waits_for_a_mirror_does_not_get_it_later(tmp_path: Path) -> None:
-    held = await mirror._locked(tmp_path, "field")
+    lock = await mirror._locked(tmp_path, "field")
     waiting = asyncio.create_task(mirror._locked(tmp_path, "field"))
     await asyncio.sleep(0.02)
     assert not waiting.done()
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    held.close()
+    lock.close()
 
     async with asyncio.timeout(30):
         (await mirror._locked(tmp_path, "field")).close()

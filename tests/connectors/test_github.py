@@ -207,11 +207,11 @@ async def test_deletions_that_were_held_back_go_when_they_are_accepted(
     await sync(database, portal)
     portal.repository.files = {"always.md": portal.repository.files["always.md"]}
 
-    held = await sync(database, portal)
+    waiting = await sync(database, portal)
     async with database.open(allow_addresses="127.0.0.0/8") as r:
         through = await r.sync("it", accept_deletions=True)
 
-    assert (held.stats.deletions_held, through.stats.deleted) == (30, 30)
+    assert (waiting.stats.deletions_held, through.stats.deleted) == (30, 30)
 
 
 async def test_an_unchanged_repository_costs_one_request_while_deletions_are_pending(
@@ -222,14 +222,14 @@ async def test_an_unchanged_repository_costs_one_request_while_deletions_are_pen
     await sync(database, portal)
     for number in range(20):
         portal.repository.files.pop(f"{number}.md")
-    held = await sync(database, portal)
+    waiting = await sync(database, portal)
     again = await sync(database, portal)
     portal.repository.put("0.md", "# Page 0")
     back = await sync(database, portal)
     async with database.open(allow_addresses="127.0.0.0/8", fetch_tries=1, proxy=None) as r:
         accepted = await r.sync("it", accept_deletions=True)
 
-    assert [run.stats.deletions_held for run in (held, again, back)] == [20, 20, 19]
+    assert [run.stats.deletions_held for run in (waiting, again, back)] == [20, 20, 19]
     assert (costs(again), again.stats.unchanged, again.stats.rows_written) == ((1, 1), 11, 0)
     # The commit and the tree: the blob that came back is still held.
     assert (costs(back), back.stats.unchanged) == ((2, 0), 12)

@@ -35,7 +35,7 @@ def titles(database: ScratchDatabase) -> list[str]:
     return sorted(title for (title,) in database.query("select title from item"))
 
 
-def asked(portal: Portal, what: str) -> list[int]:
+def statuses(portal: Portal, what: str) -> list[int]:
     return [status for path, status in portal.take() if path.startswith(what)]
 
 
@@ -55,13 +55,13 @@ async def test_pages_of_issues_that_are_the_same_cost_a_request_without_a_body(
 ) -> None:
     portal.repository.issues = [issue(number) for number in range(1, 251)]
     first = await sync(database, portal, issues=True)
-    assert asked(portal, "issues") == [200, 200, 200]
+    assert statuses(portal, "issues") == [200, 200, 200]
     portal.repository.issues[120] = issue(121, "It does not rain any more.")
     portal.repository.issues.append(issue(251))
 
     run = await sync(database, portal)
 
-    assert asked(portal, "issues") == [304, 200, 200]
+    assert statuses(portal, "issues") == [304, 200, 200]
     assert (first.stats.created, run.stats.updated, run.stats.created, run.stats.unchanged) == (251, 1, 1, 250)
     again = await sync(database, portal)
     assert (again.stats.requests, again.stats.not_modified, again.stats.rows_written) == (4, 4, 0)

@@ -111,9 +111,9 @@ def test_a_folder_inside_a_repository_follows_the_rules_from_above(tmp_path: Pat
     write(tmp_path, dict.fromkeys(TREE, "x") | {".gitignore": "/src/deep\nx2.md\nbuild/", "src/.gitignore": "/x"})
     left_by_git(tmp_path)
 
-    seen = Keeper(tmp_path / "src").sync()
+    result = Keeper(tmp_path / "src").sync()
 
-    assert seen.order == ["a.md", "build.md"]
+    assert result.order == ["a.md", "build.md"]
 
 
 def test_a_repository_inside_the_folder_has_its_own_rules_only(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ async def test_an_unchanged_stream_costs_one_request_for_each_page_that_may_chan
         again = await r.sync("feed")
 
     assert (first.stats.requests, first.stats.created) == (5, 4)
-    assert sorted((asked.path, asked.status, asked.sent_bytes) for asked in feed.log) == [
+    assert sorted((request.path, request.status, request.sent_bytes) for request in feed.log) == [
         ("/p3", 304, 0),
         ("/root", 304, 0),
     ]
@@ -75,8 +75,8 @@ async def test_a_member_more_costs_its_page_alone(database: ScratchDatabase, fee
         feed.chain(*pages[:-1], [*pages[-1], feed.event("n0", "Again")])
         run = await r.sync("feed")
 
-    assert [(asked.path, asked.status) for asked in feed.log] == [("/p3", 200), ("/root", 304)] or [
-        (asked.path, asked.status) for asked in feed.log
+    assert [(request.path, request.status) for request in feed.log] == [("/p3", 200), ("/root", 304)] or [
+        (request.path, request.status) for request in feed.log
     ] == [("/root", 304), ("/p3", 200)]
     assert (run.stats.updated, run.stats.created, run.stats.unchanged) == (1, 0, 1)
 
@@ -175,12 +175,12 @@ async def test_pages_outside_of_the_window_are_not_asked_for(database: ScratchDa
             feed.address, name="feed", options={"after": "2024-01-01T00:03:00Z", "before": "2024-01-01T00:05:00Z"}
         )
         run = await r.sync("feed")
-        asked = feed.asked()
+        paths = feed.asked()
         await r.sources.edit("feed", options={"after": None})
         mixed = await r.sync("feed")
 
     assert list(titles(database)) == [feed.url_of("n3")]
-    assert set(asked) == {"/root", "/p2", "/p3", "/p4"}
+    assert set(paths) == {"/root", "/p2", "/p3", "/p4"}
     assert run.status == "completed"
     assert "members of both would be mixed" in (mixed.error or "")
 
@@ -252,12 +252,12 @@ async def test_a_context_is_fetched_once_and_pinned(database: ScratchDatabase, f
         first = await keep(r, feed)
         feed.leaves["/root"].body = context_page(feed, feed.event("b"), [context])
         await r.sync("feed")
-        asked = feed.asked()
+        paths = feed.asked()
         await r.sources.edit("feed", options={"contexts": {context: "0" * 64}})
         changed = await r.sync("feed")
 
     assert (first.status, first.stats.created) == ("completed", 1)
-    assert asked == ["/root"]
+    assert paths == ["/root"]
     assert list(titles(database)) == [feed.url_of("a"), feed.url_of("b")]
     assert f"should have the SHA-256 {'0' * 64}, and has " in (changed.error or "")
 

@@ -54,9 +54,9 @@ def times(documents: list[Document]) -> list[str]:
     return [document.record["time"] for document in documents]
 
 
-def in_order(found: list[Document], order: str) -> bool:
+def in_order(documents: list[Document], order: str) -> bool:
     """Whether times are in the order that was asked for."""
-    return order == "fast" or times(found) == sorted(times(found), reverse=order == "descending")
+    return order == "fast" or times(documents) == sorted(times(documents), reverse=order == "descending")
 
 
 def grown(feed: LdesSite) -> list[Event]:
@@ -147,13 +147,13 @@ async def test_a_window_has_its_members_and_a_second_run_finds_none(
     bounds = {"after": after, "before": before, "order": order}
     every, latest = follow(versions="all", **bounds), follow(**bounds)
 
-    found = await every.run()
+    documents = await every.run()
     await latest.run()
     again = await every.run()
 
-    assert len(set(names(found))) == len(found) == members
+    assert len(set(names(documents))) == len(documents) == members
     assert len(latest.items) == objects
-    assert in_order(found, order)
+    assert in_order(documents, order)
     assert again == []
     assert all("dct:isVersionOf" not in item.record["rdf"] for item in latest.items.values())
 
@@ -168,8 +168,8 @@ async def test_a_run_that_broke_off_is_resumed_and_no_member_comes_twice(
 
     runs = [await follower.run(checkpoints=1) for _ in range(2)] + [await follower.run()]
 
-    seen = [name for run in runs for name in names(run)]
-    assert len(seen) == len(set(seen)) == 12
+    received = [name for run in runs for name in names(run)]
+    assert len(received) == len(set(received)) == 12
     assert all(in_order(run, order) for run in runs)
 
 
@@ -210,11 +210,11 @@ async def test_a_shape_decides_what_belongs_to_a_member(
     feed.leaves["/root"] = Leaf(body=f"{feed._turtle('/root', Leaf([event]))}\n{other}".encode())
     shape = option if option in (None, "none") else f"{feed.url}{option}"
 
-    [found] = await follow(shape=shape, order=order, after="2023-01-01T00:00:00Z").run()
+    [document] = await follow(shape=shape, order=order, after="2023-01-01T00:00:00Z").run()
 
-    link = found.record["rdf"]["http://ex.example/link"]
+    link = document.record["rdf"]["http://ex.example/link"]
     assert ("http://ex.example/word" in link) == is_inside
-    assert ("inner" in found.text) == is_inside
+    assert ("inner" in document.text) == is_inside
 
 
 async def test_a_shape_that_the_user_names_has_to_be_there(feed: LdesSite, follow: Callable[..., Follower]) -> None:
@@ -235,9 +235,9 @@ async def test_parts_that_a_shape_requires_are_fetched_where_they_lie(
         part = f"{PREFIXES}<{feed.url}/part{number}> ex:word 'word {number}' ."
         feed.pages[f"/part{number}"] = Page(part.encode(), headers={"Content-Type": "text/turtle"})
 
-    found = await follow(order="ascending").run()
+    documents = await follow(order="ascending").run()
 
-    words = [document.record["rdf"]["http://ex.example/link"].get("http://ex.example/word") for document in found]
+    words = [document.record["rdf"]["http://ex.example/link"].get("http://ex.example/word") for document in documents]
     assert words == ["word 0", "word 1", "word 2", None]
 
 
@@ -245,7 +245,7 @@ async def test_parts_that_a_shape_requires_are_fetched_where_they_lie(
 async def test_members_are_handed_on_in_order_before_a_slow_page_is_there(
     feed: LdesSite, follow: Callable[..., Follower], branched: bool
 ) -> None:
-    seen = threading.Event()
+    requested = threading.Event()
     feed.leaves["/root"] = Leaf(
         [Event("first", 5)], [("/slow", AFTER, 10), *([("/more", AFTER, 7)] if branched else [])]
     )
@@ -253,14 +253,14 @@ async def test_members_are_handed_on_in_order_before_a_slow_page_is_there(
     feed.leaves["/more"] = Leaf([Event("second", 8)])
 
     async def answer(request: web.Request) -> web.Response:
-        assert await asyncio.to_thread(seen.wait, 20)
+        assert await asyncio.to_thread(requested.wait, 20)
         return web.Response(body=slow, content_type="text/turtle")
 
     feed.pages["/slow"] = Page(handler=answer)
     order = []
     async for observation in follow(order="ascending").pull():
         if isinstance(observation, Fetched):
-            seen.set()
+            requested.set()
             order.append(observation.item.url.rpartition("/")[2])
 
     assert order == (["first", "second", "last"] if branched else ["first", "last"])
@@ -269,12 +269,12 @@ async def test_members_are_handed_on_in_order_before_a_slow_page_is_there(
 async def test_the_newest_members_are_handed_on_before_older_pages_are_there(
     feed: LdesSite, follow: Callable[..., Follower]
 ) -> None:
-    seen = threading.Event()
+    requested = threading.Event()
     feed.leaves["/root"] = Leaf([Event("last", 11), Event("first", 12)], [("/slow", "LessThanRelation", 11)])
     slow = feed._turtle("/slow", Leaf([Event("old", 5)])).encode()
 
     async def answer(request: web.Request) -> web.Response:
-        assert await asyncio.to_thread(seen.wait, 20)
+        assert await asyncio.to_thread(requested.wait, 20)
         return web.Response(body=slow, content_type="text/turtle")
 
     feed.pages["/slow"] = Page(handler=answer)
@@ -283,7 +283,7 @@ async def test_the_newest_members_are_handed_on_before_older_pages_are_there(
         if isinstance(observation, Fetched):
             order.append(observation.item.url.rpartition("/")[2])
             if len(order) == 2:
-                seen.set()
+                requested.set()
 
     assert order == ["first", "last", "old"]
 
@@ -299,10 +299,10 @@ async def test_what_moved_to_older_pages_comes_in_its_turn(
     feed.leaves["/root"] = Leaf(news[:2:-1], [("/older?page=0", "LessThanRelation", news[3].minute)])
     feed.leaves["/older?page=0"].events = [*news[2::-1], *feed.leaves["/older?page=0"].events]
 
-    found = await follower.run()
+    documents = await follower.run()
 
-    assert len(found) == 5
-    assert in_order(found, order)
+    assert len(documents) == 5
+    assert in_order(documents, order)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -315,10 +315,10 @@ async def test_a_transaction_may_end_on_a_page_before_its_beginning(
     feed.leaves["/older"] = Leaf([begin])
     follower = follow(order=order)
 
-    found = await follower.run()
+    documents = await follower.run()
 
-    assert sorted(names(found)) == ["a#1", "b#2"]
-    assert in_order(found, order)
+    assert sorted(names(documents)) == ["a#1", "b#2"]
+    assert in_order(documents, order)
     assert follower.cursor["complete"]
 
 
@@ -341,10 +341,10 @@ async def test_members_that_no_time_tells_apart_come_by_their_sequence(
     feed.leaves["/root"] = Leaf([Event("a", n, f"title {n}", more=f"ex:number {n} ;") for n in numbers])
     every, latest = follow(versions="all", order="ascending"), follow()
 
-    found = await every.run()
+    documents = await every.run()
     await latest.run()
 
-    assert [document.title for document in found] == ["title 1", "title 2", "title 3"]
+    assert [document.title for document in documents] == ["title 1", "title 2", "title 3"]
     assert [item.title for item in latest.items.values()] == ["title 3"]
 
 
@@ -409,9 +409,9 @@ async def test_redirects_are_followed_and_a_loop_is_an_error(feed: LdesSite, fol
         "/round": Leaf(status=302, location="/loop"),
     }
 
-    found = await follow(url=f"{feed.url}/old").run()
+    documents = await follow(url=f"{feed.url}/old").run()
 
-    assert sorted(names(found)) == ["a#1", "b#2"]
+    assert sorted(names(documents)) == ["a#1", "b#2"]
     with pytest.raises(RowenError, match="redirect"):
         await follow(url=f"{feed.url}/loop").run()
 
@@ -440,9 +440,9 @@ async def test_a_page_with_the_profile_of_trees_and_graphs_without_a_name_is_rea
     profile = 'application/trig; profile="https://w3id.org/tree/profile"'
     feed.pages["/page"] = Page(text.replace("/root", "/page").encode(), headers={"Content-Type": profile})
 
-    [found] = await follow(url=f"{feed.url}/page").run()
+    [document] = await follow(url=f"{feed.url}/page").run()
 
-    assert (found.title, found.url) == ("Named", "http://ex.example/thing")
+    assert (document.title, document.url) == ("Named", "http://ex.example/thing")
 
 
 async def test_what_a_view_does_not_say_of_its_stream_is_found_at_the_streams_own_address(
@@ -455,6 +455,6 @@ async def test_what_a_view_does_not_say_of_its_stream_is_found_at_the_streams_ow
     lines = [f"<{stream}> tree:member <{event.name}> . {event.turtle()}" for event in events]
     feed.leaves["/root"] = Leaf(body="\n".join([PREFIXES, *lines]).encode())
 
-    found = await follow(order="ascending").run()
+    documents = await follow(order="ascending").run()
 
-    assert names(found) == ["a#1", "b#2"]
+    assert names(documents) == ["a#1", "b#2"]

@@ -16,9 +16,9 @@ AT = '"2024-01-01T00:00:00Z"^^xsd:dateTime'
 
 
 def read(turtle: str, *, by_object: bool = True) -> PageAnswer:
-    given = StreamBody(turtle.encode(), PAGE, "application/trig", None)
-    entry = read_entry(given, PAGE, {})
-    return read_page(given, PAGE, entry.stream, {}, None, by_object)
+    document = StreamBody(turtle.encode(), PAGE, "application/trig", None)
+    entry = read_entry(document, PAGE, {})
+    return read_page(document, PAGE, entry.stream, {}, None, by_object)
 
 
 def only(turtle: str) -> StreamMember:
@@ -57,7 +57,7 @@ def shortened(value: Any) -> Any:
     if isinstance(value, dict):
         return {shortened(name): shortened(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [shortened(one) for one in value]
+        return [shortened(part) for part in value]
     return value.replace("http://ex.example/", "ex:")
 
 
@@ -120,8 +120,8 @@ def test_a_sequence_a_transaction_and_a_deletion_are_told() -> None:
 def test_a_relation_bounds_the_times_of_its_page(relation: str, low: str | None, high: str | None) -> None:
     answer = read(f"{HEAD} ex:a . <> tree:relation [ {relation} ; tree:path prov:generatedAtTime ; tree:node ex:p ] .")
 
-    [found] = answer.relations
-    assert [moment_of(at) if at is not None else None for at in (found.low, found.high)] == [low, high]
+    [bounded] = answer.relations
+    assert [moment_of(at) if at is not None else None for at in (bounded.low, bounded.high)] == [low, high]
 
 
 def test_several_relations_to_one_page_hold_together_and_other_paths_bound_nothing() -> None:
@@ -133,21 +133,25 @@ def test_several_relations_to_one_page_hold_together_and_other_paths_bound_nothi
     both = relation("GreaterThanRelation", 2, "prov:generatedAtTime") + relation(
         "LessThanRelation", 4, "prov:generatedAtTime"
     )
-    [found] = read(f"{HEAD} ex:a . {both}").relations
+    [bounded] = read(f"{HEAD} ex:a . {both}").relations
     [other] = read(f"{HEAD} ex:a . {relation('LessThanRelation', 4, 'ex:size')}").relations
 
-    assert found.low is not None
-    assert found.high is not None
-    assert (moment_of(found.low)[:10], moment_of(found.high)[:10], found.is_older) == ("2024-01-02", "2024-01-04", True)
+    assert bounded.low is not None
+    assert bounded.high is not None
+    assert (moment_of(bounded.low)[:10], moment_of(bounded.high)[:10], bounded.is_older) == (
+        "2024-01-02",
+        "2024-01-04",
+        True,
+    )
     assert (other.low, other.high, other.is_older) == (None, None, False)
 
 
 def test_a_stream_tells_how_it_is_kept_and_asked() -> None:
     turtle = HEAD + "ex:a . <https://farm.example/ldes> ldes:pollingInterval 90 . <> ldes:immutable true ;"
     turtle += " tree:viewDescription [ ldes:retentionPolicy [ a ldes:LatestVersionSubset ] ] ."
-    given = StreamBody(turtle.encode(), PAGE, "text/turtle", None)
+    document = StreamBody(turtle.encode(), PAGE, "text/turtle", None)
 
-    stream = read_entry(given, PAGE, {}).stream
+    stream = read_entry(document, PAGE, {}).stream
 
     assert (stream.polling_s, stream.retention) == (90.0, ["LatestVersionSubset"])
     assert read(turtle).immutable
@@ -156,16 +160,16 @@ def test_a_stream_tells_how_it_is_kept_and_asked() -> None:
 def test_http_and_https_name_the_same_page() -> None:
     turtle = f"{PREFIXES}<http://farm.example/ldes> tree:view <{PAGE.replace('https', 'http')}> ; tree:member ex:a ."
 
-    given = StreamBody(turtle.encode(), PAGE, "text/turtle", None)
+    document = StreamBody(turtle.encode(), PAGE, "text/turtle", None)
 
-    assert read_entry(given, PAGE, {}).view is None
+    assert read_entry(document, PAGE, {}).view is None
 
 
 def test_a_broken_page_says_where_it_breaks() -> None:
-    given = StreamBody(b"@prefix ex: <http://ex.example/>\nex:a ex:b ex:c .", PAGE, "text/turtle", None)
+    document = StreamBody(b"@prefix ex: <http://ex.example/>\nex:a ex:b ex:c .", PAGE, "text/turtle", None)
 
     with pytest.raises(SourceError, match=r"cannot be parsed as turtle.*line 2"):
-        read_entry(given, PAGE, {})
+        read_entry(document, PAGE, {})
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2024-13", "0000", "99999-01-01"])

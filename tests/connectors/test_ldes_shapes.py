@@ -20,16 +20,16 @@ PAGE = "https://farm.example/page"
 STREAM = f"{PREFIXES}<https://farm.example/ldes> tree:view <> ; tree:member ex:a ; tree:shape ex:S . "
 
 
-def read(shape: str, said: str) -> PageAnswer:
-    given = StreamBody(f"{STREAM}{shape} {said}".encode(), PAGE, "application/trig", None)
-    return read_page(given, PAGE, read_entry(given, PAGE, {}).stream, {}, None, False)
+def read(shape: str, statements: str) -> PageAnswer:
+    document = StreamBody(f"{STREAM}{shape} {statements}".encode(), PAGE, "application/trig", None)
+    return read_page(document, PAGE, read_entry(document, PAGE, {}).stream, {}, None, False)
 
 
 def shortened(value: Any) -> Any:
     if isinstance(value, dict):
         return {shortened(name): shortened(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [shortened(one) for one in value]
+        return [shortened(part) for part in value]
     return value.replace("http://ex.example/", "ex:")
 
 
@@ -37,12 +37,12 @@ class Extracted(NamedTuple):
     """A shape, what the page says, and what of it stands in the tree of the member `ex:a`."""
 
     shape: str
-    said: str
+    statements: str
     tree: dict[str, Any]
 
 
-def b(**said: Any) -> dict[str, Any]:
-    return {"@id": "ex:b", **{f"ex:{name}": value for name, value in said.items()}}
+def b(**statements: Any) -> dict[str, Any]:
+    return {"@id": "ex:b", **{f"ex:{name}": value for name, value in statements.items()}}
 
 
 LINKED = "ex:a ex:p ex:b . ex:b ex:q 'B' ; ex:r ex:c . ex:c ex:q 'C' ; ex:r ex:d . ex:d ex:q 'D' ; ex:r ex:b ."
@@ -174,9 +174,9 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_belongs_to_a_member_by_its_shape(name: str) -> None:
-    shape, said, tree = CASES[name]
+    shape, statements, tree = CASES[name]
 
-    answer = read(f"ex:S a sh:NodeShape . {shape}", said)
+    answer = read(f"ex:S a sh:NodeShape . {shape}", statements)
 
     [member] = answer.members
     assert shortened(member.tree) == {"@id": "ex:a", **tree}
@@ -222,13 +222,13 @@ def test_a_shape_without_end_is_left_out_and_one_that_is_named_is_an_error() -> 
 def test_of_several_shapes_in_a_document_one_counts_that_is_no_part_of_another() -> None:
     part, whole = "ex:T a sh:NodeShape .", "ex:S a sh:NodeShape ; sh:property [ sh:path ex:p ; sh:node ex:T ] ."
 
-    [one, other] = [
+    [first, other] = [
         read_shape(StreamBody(f"{PREFIXES}{shapes}".encode(), PAGE, "text/turtle", None), PAGE, {})
         for shapes in (f"{part} {whole}", f"{whole} {part}")
     ]
 
-    assert one == other
-    assert one["shapes"][""]["links"] == [["http://ex.example/p", "1"]]
+    assert first == other
+    assert first["shapes"][""]["links"] == [["http://ex.example/p", "1"]]
 
 
 @pytest.fixture
@@ -254,9 +254,9 @@ async def test_parts_of_parts_are_fetched_too(feed: LdesSite, tmp_path: Path) ->
         part = f"{PREFIXES}<{feed.url}/{number}> ex:word 'word {number}' ; ex:link <{feed.url}/{number + 1}> ."
         feed.leaves[f"/{number}"] = Leaf(body=part.encode())
 
-    [found] = await follower(feed, tmp_path, f"file:{path}").run()
+    [member] = await follower(feed, tmp_path, f"file:{path}").run()
 
-    assert all(f"word {number}" in found.text for number in range(3))
+    assert all(f"word {number}" in member.text for number in range(3))
     assert feed.asked() == ["/root", "/0", "/1", "/2", "/3"]
 
 
@@ -269,11 +269,11 @@ async def test_a_shape_may_be_a_file_and_another_one_is_not_mixed_with_it(
     feed.leaves["/root"] = Leaf([Event("a", 1, "Barley")])
     follow = follower(feed, tmp_path, form.format(path))
 
-    [found] = await follow.run()
+    [member] = await follow.run()
     again = await follow.run()
     path.write_text(f"{PREFIXES} ex:S a sh:NodeShape .")
 
-    assert found.record["rdf"] == {
+    assert member.record["rdf"] == {
         "@id": "http://ex.example/a",
         "dct:title": {"@value": "Barley", "@language": "en"},
     }

@@ -81,7 +81,7 @@ async def test_a_worker_goes_on_through_broken_streams_and_ends_where_a_rebuild_
                 await r.sources.add(feed.address, name=trouble, options={"delay_s": 0})
             await worked_off(r, database, feeds)
             ill = {trouble: await r.sources.following(trouble) for trouble in feeds}
-            held = len(contents(database))
+            count = len(contents(database))
             feeds.mend()
             await worked_off(r, database, feeds)
             well = {trouble: await r.sources.following(trouble) for trouble in feeds}
@@ -93,12 +93,14 @@ async def test_a_worker_goes_on_through_broken_streams_and_ends_where_a_rebuild_
             await r.sync((await r.sources.add(feed.address, name=trouble, options={"delay_s": 0})).name)
 
     for trouble, (_, error) in TROUBLE.items():
-        told = ill[trouble]
-        assert told is not None
-        assert told.state == ("following" if error is None else "failing"), trouble
-        assert error is None or error in (told.last_error or ""), trouble
-    assert [(told.state, told.last_error) for told in well.values() if told] == [("following", None)] * len(feeds)
-    assert held == 4 * len(feeds) + 2  # the pages that lead to each other are whole
+        status = ill[trouble]
+        assert status is not None
+        assert status.state == ("following" if error is None else "failing"), trouble
+        assert error is None or error in (status.last_error or ""), trouble
+    assert [(status.state, status.last_error) for status in well.values() if status] == [("following", None)] * len(
+        feeds
+    )
+    assert count == 4 * len(feeds) + 2  # the pages that lead to each other are whole
     assert database.query("select count(*) from quarantine") == [(0,)]
     assert index_of(database) == index_of(rebuilt)
     assert replayed(database) == contents(database)

@@ -37,11 +37,11 @@ class WeakApi(StacApi):
         if request.method == "POST":
             limit = (await request.json()).get("limit")
         self.page_size = int(limit or self.usual)
-        shown = json.dumps(self._listing(await self._start_of(request))["collections"])
-        is_poisoned = f'"{self.poison}"' in shown
+        text = json.dumps(self._listing(await self._start_of(request))["collections"])
+        is_poisoned = f'"{self.poison}"' in text
         if self.page_size > self.most or (is_poisoned and self.how == "status"):
             return self._failed(request, 500, "Internal server error")
-        return self._failed(request, 200, shown[:-9]) if is_poisoned else await super()._answer_for(request)
+        return self._failed(request, 200, text[:-9]) if is_poisoned else await super()._answer_for(request)
 
     def _failed(self, request: web.Request, status: int, text: str) -> web.Response:
         self.log.append(Asked(request.path_qs, status, False, 0))

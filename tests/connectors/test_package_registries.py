@@ -111,7 +111,7 @@ async def test_without_npm_the_registry_must_be_named(tmp_path: Path, monkeypatc
 async def test_headers_for_the_registry_are_references_and_go_nowhere_else(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[tuple[str, str | None]] = []
+    requests: list[tuple[str, str | None]] = []
     registry, elsewhere = NpmRegistry(), NpmRegistry()
     registry.publish("hay", "1.0.0", description="Dry grass.")
     elsewhere.publish("hay", "1.0.0", files={"CHANGELOG.md": "# Changes\n"})
@@ -119,7 +119,7 @@ async def test_headers_for_the_registry_are_references_and_go_nowhere_else(
         page = site.pages[path]
 
         async def listening(request: web.Request, body: bytes = page.body) -> web.Response:
-            seen.append((request.path, request.headers.get("Authorization")))
+            requests.append((request.path, request.headers.get("Authorization")))
             return web.Response(body=body.replace(registry.url.encode(), elsewhere.url.encode()))
 
         site.alter(path, handler=listening)
@@ -132,7 +132,7 @@ async def test_headers_for_the_registry_are_references_and_go_nowhere_else(
     elsewhere.close()
 
     assert run.stats.created == 2
-    assert seen == [("/hay", "Bearer hunter2"), ("/tarballs/hay-1.0.0.tgz", None)]
+    assert requests == [("/hay", "Bearer hunter2"), ("/tarballs/hay-1.0.0.tgz", None)]
     assert "hunter2" not in str(database.query("select source::text from source"))
 
 

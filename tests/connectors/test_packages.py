@@ -95,7 +95,7 @@ async def test_a_second_look_costs_a_conditional_request_each_and_no_body(
         docs.log.clear()
         run = await sync(r, index, "pypi:haytools")
 
-    assert [(asked.path, asked.status) for asked in index.log] == [("/pypi/haytools/json", 304)]
+    assert [(request.path, request.status) for request in index.log] == [("/pypi/haytools/json", 304)]
     assert docs.asked() == docs.asked(status=304) == ["/guide/", "/guide/drying"]
     assert (run.status, outcomes(run), run.stats.chunks_written) == ("completed", {"unchanged": 3}, 0)
     assert run.stats.not_modified == 3
@@ -307,7 +307,7 @@ async def test_other_options_of_reading_read_the_page_anew(database: ScratchData
 
 
 @pytest.mark.parametrize(
-    ("page", "status", "said"),
+    ("page", "status", "message"),
     [
         (None, "failed", "there is no package 'haytools'"),
         (Page(b"<html>Welcome</html>"), "failed", "did not answer as a package registry does"),
@@ -318,7 +318,7 @@ async def test_other_options_of_reading_read_the_page_anew(database: ScratchData
     ],
 )
 async def test_an_answer_that_makes_no_sense_leaves_everything_as_it_was(
-    database: ScratchDatabase, index: PythonIndex, page: Page | None, status: str, said: str
+    database: ScratchDatabase, index: PythonIndex, page: Page | None, status: str, message: str
 ) -> None:
     index.publish("haytools", "1.0", description=README)
     async with database.open() as r:
@@ -329,7 +329,7 @@ async def test_an_answer_that_makes_no_sense_leaves_everything_as_it_was(
         run = await sync(r, index, "pypi:haytools")
 
     assert run.status == status
-    assert said in (run.error or "")
+    assert message in (run.error or "")
     assert urls(database) == ["pkg:pypi/haytools"]
 
 
@@ -356,7 +356,7 @@ async def test_metadata_of_the_wrong_types_is_passed_over(database: ScratchDatab
 
 
 @pytest.mark.parametrize(
-    ("readme", "told", "heading"),
+    ("readme", "content_type", "heading"),
     [
         ("Hay\n===\n\nText.\n", "text/x-rst", "# Hay"),
         ("Hay\n===\n\n.. note:: Text.\n", None, "# Hay"),
@@ -366,9 +366,9 @@ async def test_metadata_of_the_wrong_types_is_passed_over(database: ScratchDatab
     ],
 )
 async def test_a_readme_is_read_by_its_format(
-    database: ScratchDatabase, index: PythonIndex, readme: str, told: str | None, heading: str
+    database: ScratchDatabase, index: PythonIndex, readme: str, content_type: str | None, heading: str
 ) -> None:
-    index.publish("hay", "1", description=readme, description_content_type=told, summary="Made.")
+    index.publish("hay", "1", description=readme, description_content_type=content_type, summary="Made.")
     async with database.open() as r:
         await sync(r, index, "pypi:hay")
         page = await r.get("pkg:pypi/hay")
@@ -396,7 +396,7 @@ async def test_npm_follows_the_tag_latest_and_reads_the_archive(
     assert (outcomes(first), outcomes(second)) == ({"created": 3}, {"unchanged": 3})
     assert (page.title, source.version) == ("@farm/haytools 1.0.0", "1.0.0")
     assert page.record["links"]["Repository"] == "https://github.com/farm/haytools"
-    assert [asked.status for asked in npm.log] == [304]
+    assert [request.status for request in npm.log] == [304]
 
 
 async def test_npm_finds_the_readme_of_a_pinned_version_in_its_archive(
@@ -456,7 +456,7 @@ async def test_an_archive_that_unpacks_without_end_is_left(
 
 
 @pytest.mark.parametrize(
-    ("told", "status", "said"),
+    ("answer", "status", "message"),
     [
         ({"name": "hay", "time": {"unpublished": {}}}, "failed", "hay has no release that 'latest' means"),
         ({"name": "hay", "versions": [], "dist-tags": {"latest": []}}, "failed", "hay has no release"),
@@ -465,15 +465,15 @@ async def test_an_archive_that_unpacks_without_end_is_left(
     ],
 )
 async def test_odd_answers_of_npm_registries_are_understood(
-    database: ScratchDatabase, npm: NpmRegistry, told: Any, status: str, said: str
+    database: ScratchDatabase, npm: NpmRegistry, answer: Any, status: str, message: str
 ) -> None:
-    npm.pages["/hay"] = Page(json.dumps(told).encode())
+    npm.pages["/hay"] = Page(json.dumps(answer).encode())
 
     async with database.open() as r:
         run = await sync(r, npm, "npm:hay")
 
     assert run.status == status
-    assert said in (run.error or "")
+    assert message in (run.error or "")
 
 
 async def test_an_archive_that_is_not_to_be_had_right_now_is_tried_again(

@@ -36,12 +36,12 @@ class Failing(Portal):
         await asyncio.sleep(self.silent_s)
         response = await super()._reply(request)
         body = response.body if isinstance(response.body, bytes) else b""
-        shown = any(mark.format(name).encode() in body for name in self.poison for mark in self.marks)
-        if self.replies in self.fails_at or (shown and self.how == "status"):
+        has_mark = any(mark.format(name).encode() in body for name in self.poison for mark in self.marks)
+        if self.replies in self.fails_at or (has_mark and self.how == "status"):
             return web.Response(status=500, text="Internal server error")
-        if shown and self.how == "time":
+        if has_mark and self.how == "time":
             await asyncio.Event().wait()
-        return web.Response(body=body[:-30], content_type="application/json") if shown else response
+        return web.Response(body=body[:-30], content_type="application/json") if has_mark else response
 
 
 class FailingHub(Failing, HubSite):
@@ -209,16 +209,16 @@ async def test_an_error_names_the_page(database: ScratchDatabase, portal: Failin
 
 
 def test_a_size_that_failed_is_tried_again_ever_more_seldom() -> None:
-    size, asked, received = PageSize(1000), 0, 0
+    size, requests, received = PageSize(1000), 0, 0
     while received < 2001:
-        asked += 1
+        requests += 1
         if size.rows > 12:
             assert size.shrink()
         else:
             received += size.rows
             size.grow()
 
-    assert asked <= 2001 / 12 * 1.1
+    assert requests <= 2001 / 12 * 1.1
 
 
 def test_the_time_limit_grows_with_failures_and_recovers_when_pages_are_quick() -> None:

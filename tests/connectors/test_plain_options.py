@@ -34,7 +34,7 @@ def test_options_do_not_change() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "options", "told"),
+    ("kind", "options", "message"),
     [
         ("ckan", {"page_size": 0}, "'page_size'"),
         ("ckan", {"api_key": "secret"}, "'api_key'"),
@@ -44,8 +44,8 @@ def test_options_do_not_change() -> None:
         ("sparql", {"landing_page": "https://a.example/"}, "{id} or {name}"),
     ],
 )
-def test_a_wrong_option_is_refused_by_its_name(kind: str, options: dict[str, object], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_a_wrong_option_is_refused_by_its_name(kind: str, options: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         registry.check_options(kind, options)
 
 

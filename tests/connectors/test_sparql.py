@@ -219,11 +219,11 @@ async def test_d2_an_outage_in_mid_walk_deletes_nothing_and_the_walk_goes_on(
     database: ScratchDatabase, portal: SparqlEndpoint
 ) -> None:
     portal.fill(95)
-    asked: list[str] = []
+    kinds: list[str] = []
 
     def fail(kind: str) -> None:
-        asked.append(kind)
-        portal.down = asked.count("descriptions") >= 5
+        kinds.append(kind)
+        portal.down = kinds.count("descriptions") >= 5
 
     portal.after_question = fail
     async with database.open() as r:

@@ -127,12 +127,12 @@ async def test_a_batch_that_fails_at_times_is_asked_for_in_parts_and_grows_again
 ) -> None:
     portal.fill(400)
     portal.broken_above = 12
-    seen = 0
+    count = 0
 
     def heal(kind: str) -> None:
-        nonlocal seen
-        seen += kind == "descriptions"
-        portal.broken_above = None if seen > 8 else 12
+        nonlocal count
+        count += kind == "descriptions"
+        portal.broken_above = None if count > 8 else 12
 
     portal.after_question = heal
     async with database.open() as r:

@@ -31,15 +31,15 @@ def site() -> Iterator[Site]:
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Every name under example.test leads to loopback, unless it is said to lead elsewhere."""
-    real, told = socket.getaddrinfo, dict[str, str]()
+    real, addresses = socket.getaddrinfo, dict[str, str]()
 
     def look_up(host: Any, *args: Any, **more: Any) -> Any:
         name = host.decode() if isinstance(host, bytes) else host
         loopback = "127.0.0.1" if name and name.endswith("example.test") else host
-        return real(told.get(name, loopback), *args, **more)
+        return real(addresses.get(name, loopback), *args, **more)
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    return told
+    return addresses
 
 
 def paths(database: ScratchDatabase, site: Site) -> set[str]:
@@ -161,7 +161,7 @@ async def test_a_walk_that_reached_its_limit_is_not_complete_and_says_what_is_be
     async with database.open() as r:
         cut = await keep(r, site, max_pages=4)
         [overview] = await r.sources.overview()
-        kept = await r.sources.get("site")
+        source = await r.sources.get("site")
         [remark] = remarks(cut)
         rehearsed = await r.sync("site", dry_run=True)
         site.pages["/p1"] = Page(status=404)
@@ -171,8 +171,8 @@ async def test_a_walk_that_reached_its_limit_is_not_complete_and_says_what_is_be
         [after] = await r.sources.overview()
 
     assert (cut.status, cut.complete, cut.stats.truncated) == ("completed", False, 5)
-    assert (cut.to_json()["truncated"], overview.truncated, kept.truncated) == (5, 5, 5)
-    assert (overview.last_complete_at, kept.last_complete_at) == (None, None)
+    assert (cut.to_json()["truncated"], overview.truncated, source.truncated) == (5, 5, 5)
+    assert (overview.last_complete_at, source.last_complete_at) == (None, None)
     assert (rehearsed.complete, rehearsed.stats.truncated) == (False, 5)
     assert "5 pages or more were left out" in remark
     assert "rowen edit site --option max_pages=N" in remark
@@ -190,10 +190,10 @@ async def test_a_snapshot_of_a_site_that_was_cut_at_its_limit_is_not_complete(
         await keep(r, site, max_pages=4)
         await r.export("jsonl", tmp_path / "out")
 
-    [told] = json.loads((tmp_path / "out" / "manifest.json").read_text())["sources"]
+    [entry] = json.loads((tmp_path / "out" / "manifest.json").read_text())["sources"]
     [coverage] = json.loads((tmp_path / "out" / "coverage.json").read_text())["sources"]
-    assert (told["complete"], told["last_run"]["complete"], told["last_complete_at"]) == (False, False, None)
-    assert (told["truncated"], coverage["truncated"], coverage["last_complete_at"]) == (5, 5, None)
+    assert (entry["complete"], entry["last_run"]["complete"], entry["last_complete_at"]) == (False, False, None)
+    assert (entry["truncated"], coverage["truncated"], coverage["last_complete_at"]) == (5, 5, None)
 
 
 async def test_one_page_that_is_watched_is_complete_whatever_it_links_to(database: ScratchDatabase, site: Site) -> None:
@@ -378,9 +378,9 @@ async def test_a_wish_in_a_header_is_heard_although_the_page_is_the_same(databas
         site.alter("/p12", headers={"X-Robots-Tag": "noindex"})
         hidden = await r.sync("site")
         site.alter("/p12", headers={})
-        shown = await r.sync("site")
+        restored = await r.sync("site")
 
-    assert (hidden.stats.deleted, shown.stats.created) == (1, 1)
+    assert (hidden.stats.deleted, restored.stats.created) == (1, 1)
 
 
 async def test_a_link_marked_nofollow_is_not_followed(database: ScratchDatabase, site: Site) -> None:

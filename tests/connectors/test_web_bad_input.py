@@ -186,9 +186,9 @@ BROKEN = [
 
 async def test_answers_that_break_the_rules_are_failures_with_a_reason(database: ScratchDatabase, site: Site) -> None:
     site.put("/p12", "Page 12", links=(*(f"/bad/{n}" for n in range(len(BROKEN))), "/bad/ssh", "/bad/nothing", "/p1"))
-    for number, (said, _) in enumerate(BROKEN):
+    for number, (head, _) in enumerate(BROKEN):
         site.pages[f"/bad/{number}"] = Page(
-            handler=says(b"HTTP/1.1 ", said.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
+            handler=says(b"HTTP/1.1 ", head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
         )
     site.pages["/bad/ssh"] = Page(handler=says(b"SSH-2.0-OpenSSH_9.2\r\n\r\n"))
     site.pages["/bad/nothing"] = Page(handler=says())

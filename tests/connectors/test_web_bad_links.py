@@ -67,7 +67,7 @@ async def test_a_calendar_without_end_is_bounded_by_depth_and_the_most_pages(
 async def test_a_calendar_of_pages_that_are_not_to_be_indexed_ends_as_well(
     database: ScratchDatabase, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crawl, "LEAST_ASKS", 10)
+    monkeypatch.setattr(crawl, "LEAST_REQUESTS", 10)
 
     def day(_: web.Request) -> bytes:
         links = tuple(f"/day/{uuid4()}" for _ in range(20))
@@ -178,11 +178,11 @@ async def test_hosts_and_paths_may_be_written_in_any_script(
         await r.sources.add(start, name="s", options={"sitemap": False, "llms": False})
         await r.sync("s")
         again = await r.sync("s")
-        found = await r.get(f"http://bücher.example.test:{port}/käse")
+        item = await r.get(f"http://bücher.example.test:{port}/käse")
 
     ascii_start = f"http://xn--bcher-kva.example.test:{port}/"
     assert set(contents(database)) == {ascii_start, f"{ascii_start}k%C3%A4se", f"{ascii_start}%E6%96%87"}
-    assert (found.title, again.stats.not_modified, again.stats.rows_written) == ("Käse", 3, 0)
+    assert (item.title, again.stats.not_modified, again.stats.rows_written) == ("Käse", 3, 0)
 
 
 @pytest.mark.parametrize("written", [" /c.html ", "\n/c.html", "\t /c.\nhtml\r\n", "&#32;/c.html&#10;"])

@@ -174,11 +174,11 @@ async def test_a_page_that_moved_to_where_nothing_answers_yet_is_kept_until_it_d
         site.pages["/new"] = Page(status=503)
         page, site.pages["/p2"] = site.pages["/p2"], redirect("/new")
         waiting = await r.sync("site")
-        held = paths(database, site)
+        stored = paths(database, site)
         site.pages["/new"] = page
         moved = await r.sync("site")
 
-    assert (waiting.stats.failed, waiting.stats.deleted, len(held)) == (2, 0, 13)
+    assert (waiting.stats.failed, waiting.stats.deleted, len(stored)) == (2, 0, 13)
     assert (moved.stats.moved, moved.stats.created, moved.stats.deleted, moved.stats.chunks_written) == (1, 0, 0, 1)
     assert index_of(database) == index_of(await rebuilt(new_database, site))
 
@@ -297,8 +297,8 @@ async def test_one_body_under_two_spellings_is_one_item_until_they_differ(
         await keep(r, site)
         alone = paths(database, site) & (ones | others)
         same = await r.sync("site")
-        for one in ones:
-            site.put(one, "Twin", "No longer the same.", links=("/behind",))
+        for path in ones:
+            site.put(path, "Twin", "No longer the same.", links=("/behind",))
         await r.sync("site")
 
     assert (alone, paths(database, site) & (ones | others)) == (ones, ones | others)
@@ -381,13 +381,13 @@ async def test_a_rearranged_site_whose_old_addresses_redirect_keeps_its_items(
             site.pages[path] = redirect(f"/v2{path}")
         site.pages["/"] = rewritten(site.pages["/"])
         run = await r.sync("site")
-        asked = list(site.log)
+        requests = list(site.log)
         site.log.clear()
         again = await r.sync("site")
 
     assert dict(database.query("select title, id from item")) == ids
     assert (run.status, run.stats.moved, run.stats.deleted) == ("completed", 12, 0)
-    assert {line.path for line in asked if line.status == 301} == {f"/p{number}" for number in range(1, 13)}
+    assert {line.path for line in requests if line.status == 301} == {f"/p{number}" for number in range(1, 13)}
     assert (again.stats.rows_written, [line.status for line in site.log if line.status == 301]) == (0, [])
     assert index_of(database) == index_of(await rebuilt(new_database, site))
 
@@ -461,14 +461,14 @@ async def test_of_several_pages_that_redirect_to_one_the_one_with_its_content_mo
 ) -> None:
     async with database.open() as r:
         await keep(r, site)
-        [(kept,)] = database.query("select id from item where title = 'Page 3'")
+        [(item_id,)] = database.query("select id from item where title = 'Page 3'")
         site.pages |= {"/one": site.pages["/p3"], "/p2": redirect("/one"), "/p3": redirect("/one")}
         site.put("/other", "Other", "Says something else.")
         site.pages |= {"/p4": redirect("/other"), "/p5": redirect("/other")}
         run = await r.sync("site", accept_deletions=True)
 
     assert (run.stats.moved, run.stats.created) == (1, 1)
-    assert database.query("select id from item where url = %s", canonical(f"{site.url}/one")) == [(kept,)]
+    assert database.query("select id from item where url = %s", canonical(f"{site.url}/one")) == [(item_id,)]
     assert not paths(database, site) & {"/p2", "/p3", "/p4", "/p5"}
 
 

@@ -165,15 +165,15 @@ async def test_a_part_of_the_site_whose_robots_txt_cannot_be_read_keeps_its_page
     async with database.open() as r:
         await r.sources.add(f"http://example.test:{port}/", name="s", options={"scope": "domain", "sitemap": False})
         await r.sync("s")
-        held = contents(database)
+        stored = contents(database)
         below.pages["/robots.txt"] = Page(status=500)
         refusing = await r.sync("s")
         below.close()
         gone = await r.sync("s")
 
-    assert len(held) == 5
+    assert len(stored) == 5
     assert (refusing.stats.deleted, refusing.stats.failed, gone.stats.deleted) == (0, 3, 0)
-    assert contents(database) == held
+    assert contents(database) == stored
 
 
 async def test_a_first_crawl_that_is_killed_pays_only_for_what_was_in_flight(
@@ -234,7 +234,7 @@ async def test_headers_are_sent_to_the_origin_alone_and_a_secret_is_nowhere_else
         await r.sources.add(f"{start}/", name="s", options=options)
         run = await r.sync("s")
         cases = await r.items.quarantine()
-        kept = str(await r.sources.list())
+        listing = str(await r.sources.list())
     other.close()
 
     sent = [line.headers for line in site.log if line.path != "/robots.txt"]
@@ -242,7 +242,7 @@ async def test_headers_are_sent_to_the_origin_alone_and_a_secret_is_nowhere_else
     assert len(sent) == 4
     assert {line.path for line in other.log} == {"/robots.txt", "/", "/landed"}
     assert not any("Authorization" in line.headers or "X-Team" in line.headers for line in other.log)
-    assert SECRET not in f"{run} {cases} {kept}"
+    assert SECRET not in f"{run} {cases} {listing}"
     assert SECRET not in str(database.query("select to_jsonb(s)::text from source s"))
 
 
@@ -267,19 +267,19 @@ async def test_keys_in_an_address_are_not_repeated_in_errors(database: ScratchDa
 
 
 async def test_the_question_whether_a_page_is_an_error_page_ends_with_the_walk() -> None:
-    asked: list[asyncio.Task[Any] | None] = []
+    tasks: list[asyncio.Task[Any] | None] = []
 
     async def read(_: str) -> None:
-        asked.append(asyncio.current_task())
+        tasks.append(asyncio.current_task())
         await asyncio.Event().wait()
 
     soft = SoftMissing(read)
     visit = asyncio.create_task(soft.is_missing(page(1, "Sorry, not found.")))
-    while not asked:
+    while not tasks:
         await asyncio.sleep(0)
     visit.cancel()
     await asyncio.gather(visit, return_exceptions=True)
-    [asking] = asked
+    [asking] = tasks
     assert asking is not None
     assert not asking.done()
 

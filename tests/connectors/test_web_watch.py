@@ -58,7 +58,7 @@ async def test_one_page_costs_one_request_and_robots(database: ScratchDatabase, 
         site.log.clear()
         await r.sync("s")
 
-        assert [asked.path for asked in site.log] == ["/robots.txt", "/scythe"]
+        assert [request.path for request in site.log] == ["/robots.txt", "/scythe"]
 
 
 async def test_other_selectors_have_the_page_read_anew(database: ScratchDatabase, site: Site) -> None:
@@ -94,12 +94,12 @@ async def test_a_selector_that_matches_no_more_keeps_the_last_copy_and_says_so(
         await r.sync("s")
         site.pages["/scythe"] = Page(shop(35).body.replace(b"class=price", b"class=amount"))
         run = await r.sync("s")
-        kept = (await r.get(f"{site.url}/scythe")).text
+        text = (await r.get(f"{site.url}/scythe")).text
         [case] = await r.items.quarantine("s")
         site.pages["/scythe"] = shop(35)
         healed = await r.sync("s")
 
-        assert (run.stats.failed, run.stats.deleted, kept) == (1, 0, "40 €")
+        assert (run.stats.failed, run.stats.deleted, text) == (1, 0, "40 €")
         assert "matches nothing" in case.error
         assert (healed.stats.updated, list(await r.items.quarantine("s"))) == (1, [])
 

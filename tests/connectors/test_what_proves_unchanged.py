@@ -66,9 +66,9 @@ def test_a_file_rewritten_in_place_with_its_size_and_time_put_back_is_read(tmp_p
     keeper.sync()
     rewrite(tmp_path / "a.md", b"new")
 
-    look = keeper.sync()
+    result = keeper.sync()
 
-    assert (look.bodies, look.unchanged) == ({"a.md": b"new"}, ["b.md"])
+    assert (result.bodies, result.unchanged) == ({"a.md": b"new"}, ["b.md"])
 
 
 def test_an_archive_rewritten_in_place_with_its_size_and_time_put_back_is_read(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ async def test_after_the_upgrade_no_file_is_read_and_validators_are_renewed_some
         rewrite(tmp_path / "2.md", b"Next 2")
         changed = await r.sync(str(tmp_path))
 
-    assert [(one.stats.bytes, one.stats.unchanged, one.stats.rows_written) for one in runs] == [
+    assert [(run.stats.bytes, run.stats.unchanged, run.stats.rows_written) for run in runs] == [
         (0, 3, 2),
         (0, 3, 1),
         (0, 3, 0),
@@ -130,7 +130,7 @@ async def test_after_the_upgrade_no_archive_is_unpacked(
         rewrite(path, path.read_bytes().replace(b"old", b"new"))
         changed = await r.sync(str(path))
 
-    assert [(one.stats.bytes, one.stats.unchanged) for one in (upgraded, again)] == [(0, 2), (0, 2)]
+    assert [(run.stats.bytes, run.stats.unchanged) for run in (upgraded, again)] == [(0, 2), (0, 2)]
     assert (upgraded.stats.rows_written, again.stats.rows_written) == (2, 0)
     assert changed.stats.updated == 1
 
@@ -145,19 +145,19 @@ async def test_an_unchanged_archive_is_not_unpacked_while_deletions_are_pending(
     async with database.open() as r:
         await r.sync(str(path))
         packed(path, **dict(list(members.items())[40:]))
-        held = await r.sync(str(path))
+        waiting = await r.sync(str(path))
         again = await r.sync(str(path))
         accepted = await r.sync(str(path), accept_deletions=True)
 
-    assert (held.stats.deletions_held, again.stats.deletions_held, accepted.stats.deleted) == (40, 40, 40)
-    assert [(one.stats.bytes, one.stats.unchanged) for one in (again, accepted)] == [(0, 20), (0, 20)]
+    assert (waiting.stats.deletions_held, again.stats.deletions_held, accepted.stats.deleted) == (40, 40, 40)
+    assert [(run.stats.bytes, run.stats.unchanged) for run in (again, accepted)] == [(0, 20), (0, 20)]
     assert database.query("select count(*) from item") == [(20,)]
 
 
 def test_a_validator_of_another_shape_is_none_of_an_earlier_version() -> None:
     assert reading.is_earlier_form("1-2-3", "1-2-3-4")
-    for held in (None, "1-2-4", "1-2", "1-2-3-4", "1-2-3-racy"):
-        assert not reading.is_earlier_form(held, "1-2-3-4")
+    for stored in (None, "1-2-4", "1-2", "1-2-3-4", "1-2-3-racy"):
+        assert not reading.is_earlier_form(stored, "1-2-3-4")
     assert not reading.is_earlier_form("0badcafe", "0badcafe-10")
     assert Batch().full is False
 
@@ -243,11 +243,11 @@ async def test_noindex_that_arrives_with_a_304_takes_the_page_out_and_it_returns
             await keep(other, site)
         assert index_of(database) == index_of(rebuilt)
         site.alter("/p2", headers={})
-        shown = await r.sync("site")
+        restored = await r.sync("site")
 
     assert (hidden.stats.deleted, hidden.stats.not_modified) == (1, 13)
     assert (again.stats.not_modified, again.stats.rows_written) == (13, 0)
-    assert (shown.stats.created, shown.stats.unchanged) == (1, 12)
+    assert (restored.stats.created, restored.stats.unchanged) == (1, 12)
 
 
 async def test_nofollow_that_arrives_with_a_304_is_obeyed(
@@ -282,7 +282,7 @@ async def test_a_look_at_a_page_leaves_noindex_with_a_304_to_a_walk(database: Sc
         await keep(r, site)
         await r.sync("site")
         site.alter("/p2", headers=HIDDEN, tells_again=True)
-        look = await r.sync("site", only=[f"{site.url}/p2"])
+        partial = await r.sync("site", only=[f"{site.url}/p2"])
         walk = await r.sync("site")
 
-    assert (look.stats.skipped, look.stats.deleted, walk.stats.deleted) == (1, 0, 1)
+    assert (partial.stats.skipped, partial.stats.deleted, walk.stats.deleted) == (1, 0, 1)

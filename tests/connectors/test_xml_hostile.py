@@ -102,7 +102,7 @@ async def test_entities_are_neither_unfolded_nor_fetched(
     assert "type definition" in (run.error or "")
     assert run.stats.deleted == 0
     assert titles(database) == before
-    assert "/outside" not in [asked.path for asked in portal.log]
+    assert "/outside" not in [request.path for request in portal.log]
 
 
 @pytest.mark.parametrize(

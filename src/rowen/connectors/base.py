@@ -52,10 +52,7 @@ log = logging.getLogger(__name__)
 
 
 class StoredState(NamedTuple):
-    """The stored state of an item, as far as a connector needs it to check whether the item changed.
-
-    An item that `is_leaving` was missing from the last complete run, and its deletion is pending.
-    """
+    """The stored state of an item, for checking whether it changed; `is_leaving` if its deletion is pending."""
 
     url: str
     etag: str | None
@@ -234,7 +231,7 @@ def parse_stored(cursor: Any, kind: type[T]) -> T | None:
     if cursor is None:
         return None
     try:
-        names = {one.name for one in fields(kind)} if is_dataclass(kind) and isinstance(cursor, Mapping) else None
+        names = {field.name for field in fields(kind)} if is_dataclass(kind) and isinstance(cursor, Mapping) else None
         if names is not None and (unknown := cursor.keys() - names):
             raise ValueError(f"it has unknown fields: {', '.join(sorted(unknown)[:3])}")
         return msgspec.convert(cursor, kind)

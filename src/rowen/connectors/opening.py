@@ -38,10 +38,7 @@ def read_at_most(descriptor: int, limit_bytes: int) -> bytes:
 
 
 def read_regular(path: Path, *, limit_bytes: int) -> bytes:
-    """Return the content of a file that a user named, up to a limit.
-
-    Raise `OSError` as the system does, and `ValueError` for a pipe, a device, a socket or a folder.
-    """
+    """Return the content of a file that a user named, up to a limit; raise `ValueError` unless it is a regular file."""
     descriptor = open_file(os.fspath(path), follow=True)
     if descriptor is None:
         raise ValueError("it is no regular file")

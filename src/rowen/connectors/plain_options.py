@@ -37,10 +37,7 @@ class DeclaredOption(NamedTuple):
 def option(
     *, prepare: Callable[[Any], Any] | None = None, check: Callable[[Any], Any] | None = None, **how: Any
 ) -> Any:
-    """Declare an option, as pydantic's `Field` does.
-
-    `prepare` converts the raw value before validation; `check` raises `ValueError` for values that pydantic accepts.
-    """
+    """Declare an option as pydantic's `Field` does; `prepare` converts and `check` validates its value."""
     return DeclaredOption(how, prepare, check)
 
 

@@ -28,11 +28,7 @@ class _ProbeRequest(NamedTuple):
 
 
 class Probe:
-    """A probe of one address.
-
-    `page` is the successful answer of the address itself, `status` its status, and `landed` the URL after redirects.
-    Unless it `may_ask`, it only returns answers that it already has.
-    """
+    """A probe of one address, `landed` after redirects. Unless it `may_ask`, it sends no further requests."""
 
     def __init__(self, client: Client, url: str) -> None:
         self.url = url

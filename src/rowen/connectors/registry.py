@@ -163,10 +163,7 @@ async def other_addresses(probe: Probe, kind: str, *, may_ask: bool) -> tuple[st
 
 
 def refuse_unfit(options: Mapping[str, Any]) -> None:
-    """Refuse to store options with a credential in clear, or with a header that cannot be sent.
-
-    The error does not repeat a credential.
-    """
+    """Refuse options with a credential in clear, which the error does not repeat, or with an invalid header."""
     if trouble := next(troubles_with_headers(options), None):
         raise UsageError(f"{trouble} Nothing was changed.")
     if name := next(exposed(options), None):
@@ -218,10 +215,7 @@ def check_options(kind: str, options: dict[str, Any]) -> Options:
 
 
 class Sending(NamedTuple):
-    """One secret, the option that sends it, and all options that decide where to: by name and value, without defaults.
-
-    The address of the source decides as well. It never changes while the source exists.
-    """
+    """One secret, the option that sends it, and the names and values of the options that decide where to."""
 
     secret: str
     option: str
@@ -237,10 +231,9 @@ def sendings(kind: str, options: Mapping[str, Any]) -> set[Sending]:
 
 
 def steering(kind: str, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the options that may decide where a secret is sent, or how, with their values.
+    """Yield the options that may decide where or how a secret is sent, without references and default values.
 
-    These are all but numbers, times, folders and those that are declared neutral. References to secrets are left out,
-    and so are values at their defaults.
+    These are all but numbers, times, folders and options that are declared neutral.
     """
     # Webhooks and endpoints are judged by the same rule, and are no kinds of sources.
     neutral, defaults = _declared(connector(kind).Options) if kind in kinds() else (frozenset(), {})

@@ -72,10 +72,7 @@ class OverviewNote:
 
 @dataclass(frozen=True, slots=True)
 class Visited:
-    """The result of a visit: its outcome in a word, and the links to follow.
-
-    `observation` is None for an overview, which is no document, and for an unknown address without a document.
-    """
+    """The result of a visit, and the links to follow; without an observation if there is no document."""
 
     outcome: str
     observation: Observation | None = None

@@ -28,10 +28,7 @@ _DIGEST_CHARS = 32  # half of a SHA-256: 128 bits, enough that no two versions o
 
 @dataclass(frozen=True, slots=True)
 class FeedEntry:
-    """One entry. `content` is HTML with addresses relative to `base`.
-
-    `stamp` is the time of its last change, in a form that sorts as time does; None if the entry does not have one.
-    """
+    """One entry. `content` is HTML with addresses relative to `base`, `stamp` the sortable time of its last change."""
 
     url: str
     title: str
@@ -91,10 +88,9 @@ class Deletion:
 
 @dataclass(slots=True)
 class FeedDocument:
-    """One document of a feed.
+    """One document of a feed: `older` is the archive before it (RFC 5005, section 4), `following` the next page.
 
-    `older` is the archive before it (RFC 5005, section 4), `following` the next page (section 3). A document with
-    `trouble` could not be read completely: it is read again next time, whatever its validators.
+    A document with `trouble` could not be read completely: it is read again next time, whatever its validators.
     """
 
     entries: list[FeedEntry] = field(default_factory=list)

@@ -38,10 +38,8 @@ ACCEPT = (
     "application/xml;q=0.7, text/xml;q=0.7, application/json;q=0.6, */*;q=0.1"
 )
 _ACCEPT_PAGES = "text/html,application/xhtml+xml,text/markdown;q=0.9,text/plain;q=0.8,*/*;q=0.5"
+# A day's archive for 27 years. A feed with more older documents is left there, and the run is partial.
 MOST_DOCUMENTS = 10_000
-"""A day's archive for 27 years. A feed with more older documents is left there, and the run is partial."""
-
-_GONE = frozenset({404, 410})
 
 
 @dataclass(slots=True)
@@ -97,12 +95,12 @@ class FeedWalk:
         memory = self._memory
         top = await self._top()
         if top is not None:
-            async for seen in self._entries(top, is_top=True):
-                yield seen
+            async for observation in self._entries(top, is_top=True):
+                yield observation
             memory.hubs, memory.topic, memory.older = list(top.hubs), top.topic, top.older
         if self._options.archives:
-            async for seen in self._archives() if memory.older else self._pages(top):
-                yield seen
+            async for observation in self._archives() if memory.older else self._pages(top):
+                yield observation
         if top is not None and self._known.failed:
             # The last good copy of a failed entry that is no longer shown stays, if there is one.
             urls = [item.url for item in self._known.failed if item.url not in self._met]
@@ -119,20 +117,16 @@ class FeedWalk:
     async def _top(self) -> FeedDocument | None:
         """Return the feed's own document, or None if it is unchanged. A run with failed items reads it anyway."""
         memory = self._memory
-        is_unconditional = bool(self._known.failed)
-        response = await self._get(
-            self._url,
-            etag=None if is_unconditional else memory.etag,
-            last_modified=None if is_unconditional else memory.last_modified,
-        )
+        etag, last_modified = (None, None) if self._known.failed else (memory.etag, memory.last_modified)
+        response = await self._get(self._url, etag=etag, last_modified=last_modified)
         if response.not_modified:
             return None
         self._check(response)
         document = await self._read(response)
         document.link_headers(response.headers.getall("Link", []), lambda href: resolved(response.url, href))
-        is_reliable = document.trouble is None and not response.redirects
-        memory.etag = response.etag if is_reliable else None
-        memory.last_modified = response.last_modified if is_reliable else None
+        memory.etag = memory.last_modified = None
+        if document.trouble is None and not response.redirects:
+            memory.etag, memory.last_modified = response.etag, response.last_modified
         return document
 
     async def _get(self, url: str, *, etag: str | None = None, last_modified: str | None = None) -> Response:
@@ -153,7 +147,7 @@ class FeedWalk:
                 f"{redact(self._url)} refused the request (status {response.status}).",
                 hint="If it needs a key, set a reference to it in the option headers: env:NAME or file:/path.",
             )
-        kind = SourceGoneError if response.status in _GONE else SourceError
+        kind = SourceGoneError if response.status in (404, 410) else SourceError
         raise kind(f"{redact(self._url)} answered with status {response.status}. Its stored entries are kept.")
 
     async def _read(self, response: Response) -> FeedDocument:
@@ -186,10 +180,10 @@ class FeedWalk:
                 if before is not None and before.etag == entry.digest:
                     yield Unchanged(entry.url)
                 elif self._options.content == "page" and entry.link:
-                    seen = await self._page(entry, entry.link)
-                    if isinstance(seen, Skipped):
-                        self._trouble = seen.why
-                    yield seen
+                    observation = await self._page(entry, entry.link)
+                    if isinstance(observation, Skipped):
+                        self._trouble = observation.why
+                    yield observation
                 else:
                     yield Fetched(entry.raw(language=self._options.language))
         for deletion in document.deleted:
@@ -258,8 +252,8 @@ class FeedWalk:
                 read = [current, *memory.stretches] if self._resumable else before
                 memory.stretches = read if readable is None else readable
                 return
-            async for seen in self._entries(document):
-                yield seen
+            async for observation in self._entries(document):
+                yield observation
             if document.trouble and readable is None:
                 readable = [replace(current), *memory.stretches] if self._resumable else before
             current.then = document.older
@@ -276,8 +270,8 @@ class FeedWalk:
             visited.add(document.following)
             document = await self._older(document.following, len(visited))
             if document is not None:
-                async for seen in self._entries(document):
-                    yield seen
+                async for observation in self._entries(document):
+                    yield observation
         self._memory.paged = self._memory.paged or (top is not None and self._trouble is None)
 
     async def _older(self, url: str, number: int) -> FeedDocument | None:
@@ -287,7 +281,7 @@ class FeedWalk:
             return None
         try:
             response = await self._get(url)
-            if response.status in _GONE:
+            if response.status in (404, 410):
                 return FeedDocument()
             self._check(response)
             return await self._read(response)

@@ -119,10 +119,7 @@ def prefixed(tag: str) -> str:
 
 
 def read_xml_feed(body: bytes, feed: str, url: str, charset: str | None) -> FeedDocument:
-    """Read a document; raise `SourceError` if it is no feed. Broken parts cost single entries.
-
-    To be called in a worker process: a broken document is searched for its entries, which are read one by one.
-    """
+    """Read a document, in a worker process; raise `SourceError` if it is no feed. Broken parts cost single entries."""
     decoder = XmlDecoder(charset)
     text = (decoder.feed(body) + decoder.close()).removeprefix("\ufeff").lstrip()
     # Without its declaration, and without a document type that defines nothing.

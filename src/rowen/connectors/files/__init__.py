@@ -49,10 +49,7 @@ class Files:
 
     @classmethod
     def recognise(cls, address: str) -> str | None:
-        """Return the `file:` URL of a path or URL of a folder, an archive or a readable file.
-
-        A bare repository is left to the kind that reads its files.
-        """
+        """Return the `file:` URL of a folder, an archive or a readable file; not of a bare repository."""
         place = Address.of(address)
         if not address or not place.is_file:
             return None
@@ -160,11 +157,7 @@ class Files:
         return fetched(url, within, read.body, etag=read.etag, language=options.language)
 
     def _find(self, urls: Sequence[str]) -> tuple[Batch, list[Gone]]:
-        """Find single files as a walk would: one `lstat` each, and one check of each folder.
-
-        A walk enters no folder through a link unless that is allowed, and neither does this: below a folder that was
-        replaced by a link there are no files of the source.
-        """
+        """Find single files as a walk would: with one `lstat` each, and none below a folder that is a link now."""
         batch, gone = Batch(), []
         follow, root = self._options.follow_links, self._path.rstrip("/")
         real_root = os.path.realpath(self._path)

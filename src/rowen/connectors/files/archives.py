@@ -134,10 +134,7 @@ async def zip_observations(archive: Archive, known: Known) -> AsyncGenerator[Seq
 
 
 class _ZipMembers:
-    """The directory of a zip; `sound` turns false when a member proves to be damaged.
-
-    `generated` counts members that a documentation generator wrote for itself, and that are left out.
-    """
+    """The directory of a zip; `sound` is false once a member is damaged, `generated` counts omitted generated files."""
 
     def __init__(self, archive: Archive, file: BinaryIO) -> None:
         self.sound = True

@@ -35,10 +35,7 @@ class _OpenFolder:
 
 @dataclass(slots=True)
 class _Names:
-    """The names in a folder that may be part of the source; `git` has `.git` and `.gitignore` if they are there.
-
-    `marks` are the names that identify the work of a documentation generator.
-    """
+    """The names in a folder: `git` has `.git` and `.gitignore`, `marks` those of a documentation generator."""
 
     files: list[str]
     folders: list[str]
@@ -49,8 +46,7 @@ class _Names:
 class FolderWalk:
     """One pass over a folder: its files sorted by name, and each subfolder at the position of its name.
 
-    `complete` turns false when a folder could not be listed: the files below it are unknown, and may be there.
-    `generated` counts files and folders that documentation generators wrote for themselves, and that are left out.
+    `complete` is false if a folder could not be listed; `generated` counts omitted files of documentation generators.
     """
 
     def __init__(self, path: str, url: str, options: FilesOptions, selection: Selection) -> None:

@@ -51,10 +51,7 @@ _NOTHING = re.compile("(?!)")
 
 
 def any_of(patterns: Iterable[str]) -> re.Pattern[str]:
-    """Return an expression that matches in full the paths that any of the patterns names, and everything below them.
-
-    As in `.gitignore`: a pattern without a slash names files and folders anywhere, others name paths from the root.
-    """
+    """Return an expression for the paths that any pattern names, and everything below them, as in `.gitignore`."""
     expressions = []
     for pattern in patterns:
         path = pattern.removesuffix("/")
@@ -67,10 +64,7 @@ def any_of(patterns: Iterable[str]) -> re.Pattern[str]:
 
 
 def translate(pattern: str) -> str:
-    """Return the regular expression of a pattern, to be matched in full against a path without a leading slash.
-
-    Raise `ValueError` for a pattern that matches nothing: a class that is not closed, a backslash at the end.
-    """
+    """Return the regular expression of a pattern, for paths without a leading slash; raise `ValueError` if invalid."""
     blocks: list[list[list[str]]] = [[]]  # of components, split where one of them is `**`
     for component in _split(_atoms(pattern), _SLASH):
         if component == [_STAR_STAR]:
@@ -211,10 +205,7 @@ def ignored(path: str, chain: Chain, *, folder: bool) -> bool:
 
 
 def rules_of(prefix: str, above: Chain, *, repository: bool, own: bool) -> Chain:
-    """Return the rules that hold in a folder: `prefix` is its path with a slash at the end.
-
-    `repository`: it has a `.git`, so that rules from above end there. `own`: it has a `.gitignore`.
-    """
+    """Return the rules in a folder with a `.git` (`repository`) or a `.gitignore` (`own`); `prefix` is its path."""
     chain = _read(prefix, ".git/info/exclude") if repository else above
     return _read(prefix, ".gitignore") + chain if own else chain
 

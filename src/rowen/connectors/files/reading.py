@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import compress
 from operator import eq, not_
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rowen.connectors.base import Known, Meter, StoredState, Tools
 from rowen.connectors.opening import open_file, read_at_most
@@ -97,22 +97,13 @@ def displayed(path: str) -> str:
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def fetched(url: str, path: str, body: bytes, *, etag: str, language: str | None) -> Fetched:
+def fetched(url: str, path: str, body: bytes, *, etag: str, language: str | None, **facts: Any) -> Fetched:
     """Return the observation of a file that was read; `path` is relative to the source's root."""
     path = displayed(path)
     name = path.rpartition("/")[2]
-    return Fetched(
-        Raw(
-            url,
-            body,
-            name,
-            media_type_of(name),
-            record={"path": path},
-            language=language,
-            depth=path.count("/"),
-            etag=etag,
-        )
-    )
+    record = {"path": path, **facts}
+    raw = Raw(url, body, name, media_type_of(name), record=record, language=language, depth=path.count("/"), etag=etag)
+    return Fetched(raw)
 
 
 def too_large(url: str, path: str, limit_bytes: int) -> Failed:
@@ -162,10 +153,7 @@ async def observe(
 
 
 def read_file(path: str, tools: Tools, *, limit_bytes: int, follow: bool) -> FileBody | None:
-    """Read a file that does not change meanwhile, at most one byte beyond the limit; None if it is no regular file.
-
-    Raise `OSError` as the system does, and `ItemError` if the file changed each time that it was read.
-    """
+    """Read a file that does not change meanwhile, up to one byte beyond the limit; None if it is no regular file."""
     for _ in range(TRIES):
         started_at = tools.now()
         descriptor = open_file(path, follow=follow)

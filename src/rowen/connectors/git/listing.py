@@ -16,10 +16,10 @@ from pydantic import AfterValidator, ByteSize, Field
 
 from rowen.connectors.base import Known, Options, parse_stored
 from rowen.connectors.files.options import FilesOptions, Globs, Selection
-from rowen.connectors.files.reading import displayed, too_large
+from rowen.connectors.files.reading import displayed, fetched, too_large
 from rowen.errors import SourceGoneError
-from rowen.model.files import claims, media_type_of
-from rowen.model.items import Failed, Fetched, Observation, Raw, Unchanged
+from rowen.model.files import claims
+from rowen.model.items import Failed, Observation, Unchanged
 
 _REFERENCE = re.compile(r"(?:env|file):\S.*")
 # The names that `git check-ref-format` accepts, and none that could be taken for an option.
@@ -242,19 +242,8 @@ class TreeComparison:
         if body.startswith(_LFS) and len(body) < _LFS_BYTES:
             error = f"{path} is stored in Git LFS; the repository has only a pointer to it."
             return self._refuse(RefusedBlob(blob.url, blob.sha, error, "Exclude it, or harvest it from its own place."))
-        name = path.rpartition("/")[2]
-        return Fetched(
-            Raw(
-                blob.url,
-                body,
-                name,
-                media_type_of(name),
-                record={"path": path, "sha": blob.sha, "ref": self._ref},
-                language=self._options.language,
-                depth=path.count("/"),
-                etag=blob.sha,
-            )
-        )
+        language = self._options.language
+        return fetched(blob.url, blob.path, body, etag=blob.sha, language=language, sha=blob.sha, ref=self._ref)
 
     def too_large(self, blob: Blob) -> Observation:
         """Return the observation of a blob that is not read because of its size."""

@@ -70,10 +70,10 @@ class RepositoryFiles:
         for observation in comparison.settled():
             yield observation
         read = in_order(comparison.stale, lambda blob: self._observe(comparison, head, blob))
-        async with aclosing(read) as observations:
-            async for seen in observations:
-                if seen is not None:
-                    yield seen
+        async with aclosing(read) as results:
+            async for result in results:
+                if result is not None:
+                    yield result
         if self._limit is not None:
             yield Incomplete(f"{self._limit} {self._limit.hint}")
         elif not trees.whole:
@@ -160,10 +160,7 @@ async def in_order(jobs: Iterable[T], work: Callable[[T], Awaitable[R]]) -> Asyn
 
 
 class Trees:
-    """Lists the regular files of a commit: in one request, or folder by folder if the answer is truncated.
-
-    `whole` turns false when some files could not be listed.
-    """
+    """Lists the files of a commit, folder by folder if the answer is truncated; not `whole` if some are missing."""
 
     def __init__(self, api: GitHubApi, scope: RepositoryScope) -> None:
         self.whole = True

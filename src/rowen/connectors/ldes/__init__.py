@@ -20,7 +20,6 @@ from rowen.model.url import Address
 
 _MARKS = (b"https://w3id.org/tree#", b"https://w3id.org/ldes#")
 _ABSOLUTE = re.compile(r"file:(?://(?:localhost)?)?/(?!/)")
-_WITHOUT_SHAPE = "none"
 
 
 class LdesOptions(Options):
@@ -64,11 +63,6 @@ class LdesOptions(Options):
         """Return the path of the shape if it is a local file."""
         place = Address.of(self.shape) if self.shape is not None else None
         return Path(place.path) if place is not None and place.scheme == "file" else None
-
-    @property
-    def is_without_shape(self) -> bool:
-        """Return whether members are to be read without any shape."""
-        return self.shape == _WITHOUT_SHAPE
 
     def reading(self) -> dict[str, Any]:
         """Return the options that decide how a member is read."""

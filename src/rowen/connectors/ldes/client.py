@@ -153,7 +153,7 @@ class StreamClient:
 
     async def _shape(self, stream: EventStream) -> Topology | None:
         """Return the shape of a stream: one that the user names is required, that of the feed may be missing."""
-        if self._options.is_without_shape:
+        if self._options.shape == "none":
             return None
         url = self._options.shape or stream.shape_url
         if url is None:

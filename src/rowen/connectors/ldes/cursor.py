@@ -25,10 +25,7 @@ _UNBOUNDED = -(2**63)  # before all times, in either order: pages without bounds
 
 @dataclass(slots=True)
 class PageNote:
-    """A page that is requested in each run, and the bounds of its members' times if known.
-
-    `under` is the newer page that leads to it by a relation of time.
-    """
+    """A page that each run requests, and the bounds of its members' times; `under` is the newer page before it."""
 
     etag: str | None = None
     last_modified: str | None = None
@@ -65,10 +62,9 @@ class LdesCursor:
 
 
 class FrontierPage:
-    """A page in progress: its note, and the number of its members that are not handed on yet.
+    """A page in progress: its note, and the number of its members that are not emitted yet.
 
-    No member of the page, nor of those that only it leads to, comes before its `rank` in the order, as far as is known:
-    members rank by their time, and by its negative in the order of the newest first.
+    No member of it, nor of the pages behind it, comes before its `rank`: a time, or the negative time if newest first.
     """
 
     __slots__ = ("before", "finished", "left", "note", "rank", "url")

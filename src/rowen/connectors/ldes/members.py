@@ -265,10 +265,7 @@ class StreamMember(NamedTuple):
 
 
 class MemberReader:
-    """Reads the members of one page; `by_object`, they describe the objects that they are versions of.
-
-    `wanted` are documents that contain members, or parts of them which a shape requires.
-    """
+    """Reads the members of one page, `by_object` as versions of objects; `wanted` are documents with missing parts."""
 
     def __init__(self, quads: Quads, stream: EventStream, language: str | None, *, by_object: bool) -> None:
         self.wanted: list[str] = []

@@ -44,10 +44,7 @@ _PARTIAL = re.compile(
 
 
 class Quads:
-    """The RDF statements about nodes in the default graph (`said`), and those in named graphs (`named`).
-
-    Nodes are strings: IRIs, and labels of blank nodes after `_:`. Values are those of `formats/rdf/nodes`.
-    """
+    """The RDF statements about nodes (IRIs, labels after `_:`) in the default graph (`said`) and in `named` ones."""
 
     __slots__ = ("_reverse", "named", "said")
 
@@ -220,7 +217,7 @@ class _Walker:
                     ends = self.go(ends, step, depth + 1)
                 return ends
             case ["alt", *ways]:
-                return [one for way in ways for one in self.go(starts, way, depth + 1)][:_MOST_REACHED]
+                return [end for way in ways for end in self.go(starts, way, depth + 1)][:_MOST_REACHED]
             case ["opt", way]:
                 return [*starts, *self.go(starts, way, depth + 1)]
             case ["star", way]:

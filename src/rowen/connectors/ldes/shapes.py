@@ -127,10 +127,7 @@ def _empty() -> NodeShape:
 
 
 class MemberParts:
-    """The statements of a member: those about nodes (`said`), and those that point to them (`backwards`).
-
-    `nodes` are those that shapes lead to, `wanted` those of them that lack a required property.
-    """
+    """The statements of a member: about nodes (`said`), and pointing to them; `wanted` nodes are incomplete."""
 
     __slots__ = ("_seen", "backwards", "nodes", "said", "wanted")
 
@@ -250,8 +247,7 @@ class Kinds:
 class EventStream:
     """The description of a stream, which is part of the cursor.
 
-    `time` and `sequence` order members, `version_of` leads to the object that a member is a version of, and
-    `version_time` and `version_sequence` order these versions if members are published in another order.
+    `time` and `sequence` order members; `version_time` and `version_sequence` order versions if that differs.
     """
 
     name: str | None = None

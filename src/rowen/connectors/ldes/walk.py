@@ -121,10 +121,7 @@ class Versions:
         return Decision(observations, notes, fresh, latest)
 
     def url(self, member: StreamMember) -> str:
-        """Return the URL of a member's item.
-
-        It is that of its node, but that a fragment becomes a route, since it distinguishes nodes of one document.
-        """
+        """Return the URL of a member's item: its node, whose fragment becomes a route, since it distinguishes nodes."""
         name = member.version_of if self._by_object and member.version_of else member.name
         head, mark, fragment = name.partition("#")
         return name if not mark or fragment.startswith(("/", "!")) else f"{head}#/{fragment}"
@@ -194,10 +191,10 @@ class LdesWalk:
         memory.complete = False
         async with aclosing(self._visits()) as visits:
             async for visit in visits:
-                for seen in await self._take(visit):
-                    yield seen
-        for seen in await self._emit(self._in_order(None)):
-            yield seen
+                for observation in await self._take(visit):
+                    yield observation
+        for observation in await self._emit(self._in_order(None)):
+            yield observation
         if self._open:
             self._trouble = self._trouble or f"{len(self._open)} transactions of {redact(self._url)} are not over yet."
         complete = self._trouble is None
@@ -299,19 +296,19 @@ class LdesWalk:
     async def _take(self, visit: _Visit) -> list[Observation]:
         """Return the observations of a visit; as a list, since passing single members through generators is slow."""
         page, is_first = visit.page, visit.page.url == self._memory.root and not self._memory.pages
-        seen: list[Observation] = []
+        observations: list[Observation] = []
         if visit.why is not None:
             if is_first:
                 raise SourceError(visit.why)
             self._trouble = self._trouble or f"A page cannot be read: {visit.why}"
             self._frontier.release(page.url)
             url = unread_url(self._url, "page", page.url)
-            seen.append(Failed(url, visit.why, hint="The next run requests it again."))
+            observations.append(Failed(url, visit.why, hint="The next run requests it again."))
         elif visit.is_gone:
             if is_first:
                 raise SourceGoneError(f"{redact(page.url)} is gone (status 410). Its stored items are kept.")
             self._frontier.release(page.url)
-            seen.append(self._checkpoint(self._frontier.finished(page, closed=True)))
+            observations.append(self._checkpoint(self._frontier.finished(page, closed=True)))
         elif visit.answer is not None and visit.response is not None:
             await self._take_page(page, visit.answer, visit.response)
         bound = None
@@ -319,7 +316,7 @@ class LdesWalk:
             # No member can come any more before the rank of the first page that is not read.
             ranks = [rank for rank in (self._rank, self._frontier.rank) if rank is not None]
             bound = min(ranks, default=None)
-        return seen + await self._emit(self._in_order(bound))
+        return observations + await self._emit(self._in_order(bound))
 
     async def _take_page(self, page: FrontierPage, answer: PageAnswer, response: Response) -> None:
         after, before = self._after, self._before
@@ -405,11 +402,11 @@ class LdesWalk:
 
     async def _emit(self, ready: Sequence[tuple[StreamMember, FrontierPage]]) -> list[Observation]:
         """Return the observations of members, and a checkpoint if they were the last ones of some pages."""
-        seen: list[Observation] = []
+        observations: list[Observation] = []
         notes: dict[NoteName, Any] = {}
         if ready:
             decision = await self._versions.decide([member for member, _ in ready])
-            seen += decision.observations
+            observations += decision.observations
             notes |= decision.notes
             self._memory.members += decision.fresh
             if decision.latest is not None:
@@ -423,8 +420,8 @@ class LdesWalk:
             self._finished.remove(page)
             notes |= page.finished or {}
         if notes:
-            seen.append(self._checkpoint(notes))
-        return seen
+            observations.append(self._checkpoint(notes))
+        return observations
 
     def _checkpoint(self, notes: dict[NoteName, Any]) -> Checkpoint:
         fresh, self._client.fresh = self._client.fresh, {}

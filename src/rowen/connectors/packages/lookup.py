@@ -63,10 +63,7 @@ def _npm_registry(name: str) -> str | None:
 
 
 def _output(*command: str) -> str | None:
-    """Return the output of a program; None if it is not installed, fails or takes too long.
-
-    It runs in a neutral folder: npm reads the `.npmrc` of the current one.
-    """
+    """Return the output of a program that runs in a neutral folder, without its `.npmrc`; None if it fails."""
     try:
         done = run(
             command,

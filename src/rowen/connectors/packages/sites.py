@@ -33,10 +33,7 @@ _LETTERS = re.compile(r"[^a-z0-9]")
 
 
 def docs_of(links: Mapping[str, str], *, name: str, registry: str) -> str | None:
-    """Return the documentation site that a package names, if it is one of its own.
-
-    A homepage counts if its host or path contains the name of the package: that of a company is not its documentation.
-    """
+    """Return the documentation site of a package; a homepage counts if its host or path has the package's name."""
     own = _LETTERS.sub("", name.lower().rpartition("/")[2])
     by_label = [(_LETTERS.sub("", label.lower()), url) for label, url in links.items()]
     for label, url in by_label:
@@ -134,10 +131,9 @@ class _KnownOfSite:
 class DocsSite:
     """One site of a package. `memory` is the cursor of the last walk; `had_pages` whether it found any.
 
-    `named` is the address that the user gave for it; only its origin gets the headers.
-
-    After a walk, `beyond` counts the pages beyond the limit, and `trouble` is the reason to keep the stored pages. A
-    site that never answered is a failed item, and does not make the run partial: dead links are common.
+    `named` is the address that the user gave for it; only its origin gets the headers. After a walk, `beyond` counts
+    the pages beyond the limit, and `trouble` is the reason to keep the stored pages. A site that never answered is a
+    failed item, and does not make the run partial: dead links are common.
     """
 
     root: str

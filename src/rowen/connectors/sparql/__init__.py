@@ -45,10 +45,7 @@ def page_of(address: str) -> str | None:
 
 
 def resolve_endpoint(url: str, catalogue: str | None) -> tuple[str, str | None]:
-    """Return the endpoint of a source, and the IRI of the catalogue if its URL or an option names one.
-
-    For catalogues of data.europa.eu the short name will do.
-    """
+    """Return the endpoint of a source, and the IRI of the catalogue if its URL or an option names one."""
     if page := page_of(url):
         url, catalogue = _ENDPOINT, page.removeprefix(_PAGE)
     is_short = catalogue is not None and ":" not in catalogue and urlsplit(url).hostname == _EUROPA

@@ -21,10 +21,7 @@ Row = Mapping[str, Term]
 
 
 class Rows(NamedTuple):
-    """The rows of an answer; `is_cut` if the endpoint reached its maximum.
-
-    `in_time` is False if the endpoint reported a timeout: rows may then be missing anywhere.
-    """
+    """The rows of an answer; `is_cut` if the endpoint reached its maximum, not `in_time` if it reported a timeout."""
 
     rows: Sequence[Row]
     is_cut: bool = False
@@ -40,11 +37,7 @@ class Endpoint:
         self._url = url
 
     async def ask(self, query: str, *names: str, could_be_less: bool = False, once: bool = False) -> Rows:
-        """Return the rows of an answer that has these variables.
-
-        A query that `could_be_less` and is too much for the endpoint raises `TooMuchError`, as does one that is sent
-        `once`.
-        """
+        """Return the rows with these variables; `TooMuchError` if the query `could_be_less`, or is sent `once`."""
         response = await self._portal.request(
             self._url,
             body=urlencode({"query": query}, errors="surrogatepass").encode(),

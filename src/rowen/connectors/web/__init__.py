@@ -48,10 +48,7 @@ _NO_PAGE = "it is no page of its own any more"
 
 
 class Web:
-    """A connector for a site or a single page.
-
-    `named` is the address whose origin gets the headers, if it is not `url`.
-    """
+    """A connector for a site or a single page; the origin of `named`, if it is not `url`, gets the headers."""
 
     kind: ClassVar[str] = "web"
     Options: ClassVar[type[Options]] = WebOptions
@@ -169,9 +166,7 @@ class Web:
 class PageLook:
     """A check of some pages without a walk: their present content, at their stored depths and URLs.
 
-    Changes of the shape of the site are left to a walk: a page that redirects now, or has another canonical address, or
-    must not be indexed. Other boilerplate is, too: the walk notices it by the bodies of its first pages, and then reads
-    all pages anew.
+    Redirects, canonical addresses, exclusions and new boilerplate are left to a walk, which reads all pages anew.
     """
 
     def __init__(

@@ -106,10 +106,7 @@ def _digest(block: str) -> str:
 
 
 class Edge(NamedTuple):
-    """The blocks near the top and the bottom of one page, as digests, and its title.
-
-    Headings are left out: a page may well begin or end with the same heading as others.
-    """
+    """The title of one page, and the digests of the blocks near its top and its bottom, without headings."""
 
     body: bytes | None
     top: tuple[str, ...]

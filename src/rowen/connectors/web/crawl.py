@@ -57,9 +57,9 @@ MOST_REDIRECTS = 10
 MOST_VANISHED = 1000
 # URLs that may be requested for each page of `max_pages`: redirects and second names lead to pages, but some lead on
 # without end. A walk that is cut off here is not complete, and deletes nothing.
-ASKS_PER_PAGE = 20
+REQUESTS_PER_PAGE = 20
 # The minimum for sources of a few pages, where a list of redirects would use it up.
-LEAST_ASKS = 1000
+LEAST_REQUESTS = 1000
 # With more requests than that, a walk on which half of them failed proves nothing about the rest; on a site of ten
 # pages single pages failed, which are quarantined one by one.
 LEAST_DOUBTED = 10
@@ -82,7 +82,7 @@ class _PageVisit(NamedTuple):
 class Crawl:
     """One walk. `memory` is the cursor for the next one; `unproven` is the reason that pages may have been missed.
 
-    `beyond` counts the addresses that were met and not requested, since the limit of pages was reached.
+    `beyond` counts addresses that were not requested because of the limit of pages.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Crawl:
             while True:
                 await self._send_out(under_way)
                 if not under_way:
-                    for observation in await self._look_behind():
+                    for observation in await self._check_waiting():
                         yield observation
                     if not self._queue or self._count >= self._options.max_pages:
                         break
@@ -162,7 +162,7 @@ class Crawl:
                 for observation in self._take(visit.place, visit.stored, await self._settled(visit)):
                     yield observation
                 self._requested += 1
-                if self._requested >= LEAST_ASKS + ASKS_PER_PAGE * self._options.max_pages:
+                if self._requested >= LEAST_REQUESTS + REQUESTS_PER_PAGE * self._options.max_pages:
                     requested = f"{self._requested} URLs were requested for only {self._count} pages"
                     self.unproven = f"{requested}; the others were left out."
                     break
@@ -188,10 +188,7 @@ class Crawl:
             self.unproven = f"{len(self._troubles)} of {self._requested} pages could not be read."
 
     async def _redirects_of_vanished(self) -> AsyncGenerator[Observation]:
-        """Request pages that are not linked any more: a site that was rearranged redirects them.
-
-        No more pages are requested than there are new ones.
-        """
+        """Request pages that lost their links, as many as there are new ones: a rearranged site redirects them."""
         if not self._new or self.unproven or self._options.max_pages == 1:
             return
         left = min(self._new, MOST_VANISHED)
@@ -212,7 +209,7 @@ class Crawl:
         """Return the page of this walk that a stored address redirects to."""
         url = stored.url
         for _ in range(MOST_REDIRECTS):
-            answer = await self._ask(_Place(url, stored.depth or 1), None, None)
+            answer = await self._request_place(_Place(url, stored.depth or 1), None, None)
             page = self._scope.page(answer.to) if isinstance(answer, Moved) else None
             if page is None or page.name in self._met:
                 return page
@@ -235,23 +232,20 @@ class Crawl:
             under_way.append(_PageVisit(place, stored, answer))
 
     async def _study_site(self) -> None:
-        """Learn the boilerplate of the site, and find interstitials in front of its first pages, before any is taken.
-
-        A source of a single page has neither.
-        """
+        """Learn the boilerplate of a site of several pages, and find interstitials in front of its first pages."""
         if self._options.max_depth and self._options.max_pages > 1 and not self._options.select:
             self._study = await study(
                 self._root,
                 pages=self._options.max_pages,
                 depth=self._options.max_depth,
                 scope=lambda root: SiteScope(root, self._options),
-                look=self._look,
+                request=self._request,
                 before=self._before,
             )
         if self._front.watches and self._options.max_depth and self._options.max_pages > 1:
             if self._root not in self._study.answers:
-                self._study.answers[self._root] = await self._look(self._root, 0, self._before.studied)
-            front = Front(self._root, self._study.answers, self._known, before=self._before, look=self._look)
+                self._study.answers[self._root] = await self._request(self._root, 0, self._before.studied)
+            front = Front(self._root, self._study.answers, self._known, before=self._before, request=self._request)
             if why := await front.find_whole():
                 raise SourceError(why)
             mark = await front.find_shared_mark(len(self._study.edges))
@@ -262,7 +256,7 @@ class Crawl:
                 self._study.forget_unchanged()
         self.memory.boilerplate, self.memory.edges = self._study.boilerplate, self._study.edges
 
-    async def _look_behind(self) -> list[Observation]:
+    async def _check_waiting(self) -> list[Observation]:
         """Find interstitials at the end of a walk that misses too much: changed pages may hide those behind them."""
         if not self._front.watches or self._known.count - self._count <= self._known.losable:
             return []
@@ -270,23 +264,25 @@ class Crawl:
         for mark, members in self._front.suspects():
             links = [link for member in members for stored in member.replaced for link in stored.links]
             ahead = [link for link in links if (page := self._scope.page(link)) and page.name not in self._met]
-            if await hides(mark, ahead, self._known, self._look):
+            if await hides(mark, ahead, self._known, self._request):
                 for member in self._front.refuse(mark):
                     observations.extend(self._leave_alone(member))
         return observations
 
-    async def _look(self, url: str, depth: int, conditionally: bool) -> Answer:
+    async def _request(self, url: str, depth: int, conditionally: bool) -> Answer:
         stored = (await self._known.look_up([url])).get(url) if conditionally else None
         bridge = self._before.bridges.get(url) if conditionally else None
-        return await self._ask(_Place(url, depth), stored, bridge)
+        return await self._request_place(_Place(url, depth), stored, bridge)
 
     async def _visit(self, place: _Place, stored: StoredState | None, bridge: Bridge | None) -> Answer:
         early = self._study.answers.pop(place.url, None)
         if early is not None:
             return early
-        return await (self._ask(place, stored, bridge) if self._study.trusted else self._ask(place, None, None))
+        if not self._study.trusted:
+            stored = bridge = None
+        return await self._request_place(place, stored, bridge)
 
-    async def _ask(self, place: _Place, stored: StoredState | None, bridge: Bridge | None) -> Answer:
+    async def _request_place(self, place: _Place, stored: StoredState | None, bridge: Bridge | None) -> Answer:
         if self._robots is not None and (answer := await disallowed(self._robots, place.url)):
             return answer
         has_news = place.url in self._failed or not self._dates.claims(place.url)

@@ -59,10 +59,7 @@ DISTRUST_RUNS = 3
 
 
 class Hints(NamedTuple):
-    """URLs to begin with besides the root, and the dates in sitemaps, by canonical URL.
-
-    `trouble` is the reason that a file could not be read now which may name pages without any link to them.
-    """
+    """The first URLs besides the root, and the dates in sitemaps; `trouble` if a file is temporarily unreadable."""
 
     seeds: list[str]
     modified: dict[str, datetime]
@@ -215,9 +212,8 @@ def latest_moment(text: str) -> datetime | None:
 class Dates:
     """The dates of sitemaps in one run, and whether they are trusted.
 
-    A date before our last walk claims that a page has not changed since. At first all such claims are checked; once
-    they held, most of these pages are not requested, and a sample still is. One false claim ends the trust for some
-    runs. `trust` above zero avoids requests; below zero it grows back by one a run.
+    A date before our last walk claims that a page is unchanged. Once all claims held, only a sample is requested; one
+    false claim ends the trust for some runs. `trust` above zero avoids requests; below zero it grows by one a run.
     """
 
     def __init__(self, modified: Mapping[str, datetime], *, as_of: datetime | None, trust: int) -> None:

@@ -44,10 +44,7 @@ def mark_of(document: Document) -> Hash:
 
 
 class Member(NamedTuple):
-    """A page that may be one of many; `replaced` are the stored pages that `document` would replace.
-
-    One that `shares_text` has the text of the first of its kind, which is kept once.
-    """
+    """A page that would replace stored pages (`replaced`) by its `document`, whose text may be stored once for all."""
 
     url: str
     depth: int

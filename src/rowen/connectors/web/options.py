@@ -133,10 +133,7 @@ class WebOptions(Options):
         return UrlPatterns(self.exclude) if self.exclude else None
 
     def reading(self) -> dict[str, Any]:
-        """Return the options that decide how or whether a page is read; the others select pages by address.
-
-        Titles were kept whole at first.
-        """
+        """Return the options that decide how or whether a page is read; the others select pages by address."""
         values = self.model_dump(mode="json", include={"language", "markdown", "render", "select", "ignore"})
         if self.overviews != "keep":
             values["overviews"] = self.overviews

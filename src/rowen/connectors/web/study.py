@@ -24,7 +24,7 @@ from rowen.model.hashes import Hash
 from rowen.model.url import canonical
 from rowen.net.target import redact
 
-Ask = Callable[[str, int, bool], Awaitable[Answer]]
+PageRequest = Callable[[str, int, bool], Awaitable[Answer]]
 """Requests a URL at a depth: conditionally with the flag, the whole page without it."""
 
 # Half of those that a walk follows: http to https, to www, to a language, to the front page are four.
@@ -42,8 +42,7 @@ LINKS = 128
 class Study:
     """The result of a study. Under other boilerplate than the last run's, no stored page is proved unchanged.
 
-    `edges` are the pages that it was learned from, and avoid their bodies in the next study. `answers` are those of the
-    pages that were requested: the walk need not request them again.
+    `edges` save bodies in the next study; `answers` are the requested pages, which the walk does not request again.
     """
 
     boilerplate: Boilerplate = field(default_factory=Boilerplate)
@@ -57,28 +56,28 @@ class Study:
 
 
 async def study(
-    root: str, *, pages: int, depth: int, scope: Callable[[str], SiteScope], look: Ask, before: SiteCursor
+    root: str, *, pages: int, depth: int, scope: Callable[[str], SiteScope], request: PageRequest, before: SiteCursor
 ) -> Study:
     """Request the root and the first pages that it links to, in the order of the walk, down to a depth."""
     answers: dict[str, Answer] = {}
-    url, answer = root, await look(root, 0, before.studied)
+    url, answer = root, await request(root, 0, before.studied)
     for _ in range(MOST_HOPS):
         answers[url] = answer
         if not isinstance(answer, Moved) or answer.to in answers:
             break
         url = answer.to
-        answer = await look(url, 0, before.studied)
+        answer = await request(url, 0, before.studied)
     if not isinstance(answer, FetchedPage | Same | Bridged):
         return Study(before.boilerplate, before.edges, answers=answers)
     depths = {url: 0}
     for level in range(1, min(depth, MOST_LEVELS) + 1):
         urls = _next_links(depths, answers, scope(url), min(SAMPLE, pages))
-        others = await together(*(look(each, level, before.studied) for each in urls))
+        others = await together(*(request(link, level, before.studied) for link in urls))
         answers.update(zip(urls, others, strict=True))
         depths.update(dict.fromkeys(urls, level))
         if before.studied and any(isinstance(other, BrokenPage | Closed) for other in others):
             return Study(before.boilerplate, before.edges, answers=answers)
-    edges = await _edges(depths, answers, look, before, scope(url))
+    edges = await _edges(depths, answers, request, before, scope(url))
     boilerplate = learn(list(edges.values()))
     trusted = before.studied and boilerplate == before.boilerplate
     studied = Study(boilerplate, edges, trusted, answers)
@@ -109,12 +108,11 @@ def _next_links(depths: dict[str, int], answers: dict[str, Answer], scope: SiteS
 
 
 async def _edges(
-    depths: dict[str, int], answers: dict[str, Answer], look: Ask, before: SiteCursor, scope: SiteScope
+    depths: dict[str, int], answers: dict[str, Answer], request: PageRequest, before: SiteCursor, scope: SiteScope
 ) -> dict[str, Edge]:
-    """Return the edges of the pages among the answers; those of an unchanged page are remembered, or read again.
+    """Return the edges of the pages among the answers; those of an unchanged page are stored, or read again.
 
-    Answers that are no pages of their own (an index, a second spelling, a body that came before) are left out: the next
-    walk may know them as bridges only.
+    Answers that the next walk may know as bridges only (an index, a second spelling, a repeated body) are left out.
     """
     edges: dict[str, Edge] = {}
     bodies: set[bytes] = set()
@@ -127,7 +125,7 @@ async def _edges(
             if edges_before is not None and edges_before.body == answer.body_hash:
                 edges[url] = edges_before
             elif len(depths) >= LEAST_PAGES:
-                answer = await look(url, depth, False)
+                answer = await request(url, depth, False)
         if isinstance(answer, FetchedPage) and not answer.leads_on and not (depth and scope.is_index(url)):
             preferred = answer.document.record.get("canonical")
             if not (isinstance(preferred, str) and scope.is_variant(url, preferred)):
@@ -143,12 +141,14 @@ async def _edges(
 class Front:
     """The first answers of a site compared with its stored pages: does one page stand in front of the others?"""
 
-    def __init__(self, root: str, answers: dict[str, Answer], known: Known, *, before: SiteCursor, look: Ask) -> None:
+    def __init__(
+        self, root: str, answers: dict[str, Answer], known: Known, *, before: SiteCursor, request: PageRequest
+    ) -> None:
         self._root = root
         self._answers = answers
         self._known = known
         self._before = before
-        self._look = look
+        self._request = request
 
     async def find_whole(self) -> str | None:
         """Return the reason if the whole site is hidden: the root changed, and all its former links answer alike."""
@@ -178,7 +178,7 @@ class Front:
         if len(behind) < LEAST - 1:
             return None
         urls = [url for url in behind if url not in self._answers]
-        others = await together(*(self._look(url, 1, self._before.studied) for url in urls))
+        others = await together(*(self._request(url, 1, self._before.studied) for url in urls))
         self._answers.update(zip(urls, others, strict=True))
         mark = mark_of(answer.document) if isinstance(answer, FetchedPage) else None
         for other in (self._answers[url] for url in behind):
@@ -194,10 +194,7 @@ class Front:
         )
 
     async def find_shared_mark(self, pages: int) -> PageMark | None:
-        """Return the mark that at least half of the first pages now share, all of which had different texts.
-
-        Fewer pages cannot hide the boilerplate of the site, which six in ten have to share.
-        """
+        """Return the mark that at least half of the first pages share now, all of which had different texts."""
         changed = {url: answer for url, answer in self._answers.items() if isinstance(answer, FetchedPage)}
         stored = await self._known.look_up(list(changed)) if len(changed) >= LEAST else {}
         texts: defaultdict[Hash, set[Hash | None]] = defaultdict(set)
@@ -212,10 +209,10 @@ class Front:
         return None
 
 
-async def hides(mark: PageMark, links: Sequence[str], known: Known, look: Ask) -> bool:
+async def hides(mark: PageMark, links: Sequence[str], known: Known, request: PageRequest) -> bool:
     """Return whether stored pages that pages with a mark linked to have this mark themselves now."""
     stored = await known.look_up(list(dict.fromkeys(links))[:LINKS]) if links else {}
-    answers = await together(*(look(url, 1, True) for url in list(stored)[:PROBES]))
+    answers = await together(*(request(url, 1, True) for url in list(stored)[:PROBES]))
 
     def has_mark(answer: Answer) -> bool:
         match answer:

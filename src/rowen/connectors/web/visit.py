@@ -116,8 +116,7 @@ Answer: TypeAlias = FetchedPage | Same | Moved | NoPage | Bridged | Missing | Br
 class SoftMissing:
     """Recognises error pages with status 200 by comparison with the answer for a page that cannot exist.
 
-    One request per origin is sent, and only when some page sounds like an error: a site without such pages pays
-    nothing.
+    One request per origin is sent, and only when some page reads like an error.
     """
 
     def __init__(self, read: Callable[[str], Awaitable[Document | None]]) -> None:
