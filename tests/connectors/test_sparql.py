@@ -76,7 +76,7 @@ async def test_one_catalogue_of_several_is_read_alone(database: ScratchDatabase,
     assert (first.complete, first.stats.created, first.stats.requests) == (True, 2, 5)
     assert (second.complete, second.stats.deleted, third.stats.rows_written) == (True, 1, 0)
     assert (wrong.status, wrong.stats.deleted) == ("failed", 0)
-    assert "knows no catalogue http://portal.example/none" in (wrong.error or "")
+    assert "no statements about the catalogue http://portal.example/none" in (wrong.error or "")
 
 
 async def test_a_dataset_is_stored_whole_with_its_blank_nodes(

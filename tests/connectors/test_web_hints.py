@@ -258,7 +258,7 @@ async def test_a_site_that_now_asks_for_a_login_keeps_its_pages(database: Scratc
         run = await r.sync(f"{site.url}/")
 
         assert (run.status, run.stats.deleted) == ("failed", 0)
-        assert "asks for a login" in (run.error or "")
+        assert "requires a login" in (run.error or "")
         assert len(contents(database)) == 2
 
 

@@ -278,7 +278,9 @@ class AnnouncedWalk:
         if self._changes:
             yield self._checkpoint()
         if self._is_full:
-            raise PortionReadError(f"This job has visited its share, {self._visits:,} addresses; the next one goes on.")
+            raise PortionReadError(
+                f"This job has visited its share, {self._visits:,} addresses; the next one continues."
+            )
         yield Complete() if self._trouble is None else Incomplete(self._trouble)
 
     def _take_announcement(self, announcement: Announcement) -> None:

@@ -91,7 +91,7 @@ class FeedWalk:
         self._tools = tools
 
     async def observations(self) -> AsyncGenerator[Observation]:
-        """Yield what is new in the feed, then in its archives if they were never read."""
+        """Yield the news of the feed, then those of its archives if they were never read."""
         memory = self._memory
         top = await self._top()
         if top is not None:

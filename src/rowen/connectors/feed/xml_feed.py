@@ -59,7 +59,7 @@ _RSS_CONTENT = ("content:encoded", "description", "itunes:summary", "media:descr
 _TEXT_TYPES = frozenset({"", "text", "text/plain"})
 
 _DECLARATION = re.compile(r"\A<\?xml[^<>]{0,300}\?>")
-# RSS 0.91 asks for one; a subset in it may define entities, and is left to be refused.
+# RSS 0.91 requires one. A subset in it may define entities: it stays, and is refused.
 _DOCTYPE = re.compile(r"<!DOCTYPE\s[^\[<>]*>", re.IGNORECASE)
 # As far as comments and stylesheets before the root go; a declaration does not come later.
 _PROLOG_CHARS = 4096
@@ -112,7 +112,7 @@ class _Fields:
 
 
 def prefixed(tag: str) -> str:
-    """Return an element's name with the usual prefix of its namespace, whatever prefix the document uses."""
+    """Return an element's name with the usual prefix of its namespace, independent of the prefix in the document."""
     namespace, _, name = tag.removeprefix("{").rpartition("}")
     prefix = _PREFIXES.get(namespace)
     return tag if prefix is None else f"{prefix}:{name}" if prefix else name

@@ -43,7 +43,7 @@ class FilesOptions(Options):
     max_members: int = Field(default=1_000_000, gt=0, description="maximum number of files in an archive")
 
     def reading(self) -> dict[str, Any]:
-        """Return the language, which alone is part of what is stored; the rest selects files."""
+        """Return the language, the only option that is part of stored items; the others select files."""
         return {"language": self.language}
 
 

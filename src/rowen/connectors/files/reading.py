@@ -46,7 +46,7 @@ class ListedFile(NamedTuple):
 
 @dataclass(slots=True)
 class Batch:
-    """Many listed files, column by column: most of them turn out to be unchanged, and cost no object."""
+    """Many listed files, column by column: most of them are unchanged, and cost no object."""
 
     urls: list[str] = field(default_factory=list)
     etags: list[str] = field(default_factory=list)

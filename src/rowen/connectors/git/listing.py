@@ -69,7 +69,7 @@ class RepositoryOptions(Options):
     )
 
     def reading(self) -> dict[str, Any]:
-        """Return the language, which alone is part of what is stored; the rest selects files."""
+        """Return the language, the only option that is part of stored items; the others select files."""
         return {"language": self.language}
 
 
@@ -82,7 +82,7 @@ class TreeEntry(NamedTuple):
 
 
 class Blob(NamedTuple):
-    """A file that is part of the source; its size is None if only reading it would tell."""
+    """A file that is part of the source; its size is None if it is unknown before reading."""
 
     url: str
     path: str

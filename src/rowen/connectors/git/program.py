@@ -94,7 +94,7 @@ class Remote(NamedTuple):
             raise BadUrlError(f"{url!r} is no address of a repository.")
         if parts.scheme == "ssh":
             return cls(plain, parts.scheme, host, port or _PORTS[parts.scheme])
-        # git is told the addresses of a name, so the name must be spelled as git will look it up.
+        # git receives the addresses of a name, so the name must be spelled as git will look it up.
         name = plain_name(host)
         if not name:
             raise BadUrlError(f"{url!r} is no address of a repository.")
@@ -153,7 +153,7 @@ async def configuration(remote: Remote, token: str | None, settings: Settings) -
             raise address_refused(host, " and ".join(refused))
         values["http.curloptResolve"] = f"{host}:{remote.port}:{','.join(map(_bracketed, addresses))}"
     if token and remote.scheme in ("http", "https"):
-        # For the remote's own origin only. A secret is `user:password`, or a token alone, which goes with any user.
+        # For the remote's own origin only. A secret is `user:password`, or a token alone, which is valid for any user.
         origin = f"{remote.scheme}://{urlsplit(remote.url).netloc}/"
         secret = resolve(token)
         login = secret if ":" in secret else f"x-access-token:{secret}"

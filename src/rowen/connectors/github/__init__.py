@@ -88,7 +88,7 @@ class Wiki:
     async def pull(self, etags: dict[str, str | None], cursor: Any) -> AsyncGenerator[Observation]:
         """Read the pages that changed; a wiki without any page does not exist."""
         if cursor is None:
-            # Options may have changed, and git tells the size of a blob only when it is read: `max_bytes` decides then.
+            # Options may have changed, and the size of a blob is known only by reading it: `max_bytes` applies then.
             etags = dict.fromkeys(etags)
         try:
             async with (

@@ -115,7 +115,7 @@ class GitHubApi:
         elif reset.isascii() and reset.isdecimal() and len(reset) < 12:
             until = datetime.fromtimestamp(int(reset), UTC)
         when = f"until {until:%Y-%m-%d %H:%M:%S} UTC" if until else "for a while"
-        hint = "What was read is kept; the next sync goes on from there."
+        hint = "The items read so far are kept; the next sync continues from there."
         if not self._token:
             hint += " With a token (--option token=env:GITHUB_TOKEN) far more is allowed."
         return RateLimitedError(f"{redact(response.url)} answers no more requests {when} (rate limit).", hint=hint)

@@ -186,7 +186,7 @@ class Trees:
         self._requests += 1
         if self._requests > MOST_TREES:
             raise SourceError(
-                f"The repository has more than {MOST_TREES:,} folders that GitHub does not list at once.",
+                f"The repository has more than {MOST_TREES:,} folders that GitHub does not list together.",
                 hint="Select a part of it by the options path, include and exclude.",
             )
         response = await self._api.get(f"git/trees/{segment(tree)}{query}")

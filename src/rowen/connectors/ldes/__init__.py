@@ -126,7 +126,7 @@ class Ldes:
 
     @staticmethod
     def polling_s(cursor: Any) -> float | None:
-        """Return the polling interval that the stream asks for, in seconds."""
+        """Return the polling interval that the stream declares, in seconds."""
         memory = LdesCursor.of(cursor)
         return None if memory is None else memory.stream.polling_s
 

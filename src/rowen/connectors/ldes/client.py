@@ -58,7 +58,7 @@ class StreamClient:
         self._credentials = Credentials.of(url, options.headers)
 
     async def get(self, url: str, *, etag: str | None = None, last_modified: str | None = None) -> Response:
-        """Return the answer of a page, whatever its status."""
+        """Return the answer of a page, with any status."""
         return await self._client.get(
             url,
             etag=etag,

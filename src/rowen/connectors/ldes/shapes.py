@@ -237,7 +237,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Kinds:
-    """The path and the values by which a member says that it deletes its object."""
+    """The path and the values that mark a member as the deletion of its object."""
 
     path: Path = _TYPE
     deletes: list[str] = field(default_factory=lambda: [f"{_AS}Delete"])

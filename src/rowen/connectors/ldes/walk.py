@@ -67,7 +67,7 @@ class Decision(NamedTuple):
 
 
 class Versions:
-    """Decides which members are later versions than the stored ones, whatever the order in which they come.
+    """Decides which members are later versions than the stored ones, in any order.
 
     Each version has a place, 32 bytes that sort as versions do: its time, its sequence, and the hash of its name, so
     that two of one time have a stable order. The place of the stored version is stored as its body hash.

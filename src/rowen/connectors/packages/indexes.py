@@ -182,7 +182,7 @@ Index: TypeAlias = PyPIIndex | NpmIndex
 
 
 def plain_text(value: Any) -> str:
-    """Return a text, or an empty one for anything else: registries store whatever packages declared."""
+    """Return a text, or an empty one for anything else: registries do not validate declarations."""
     return " ".join(value.split()) if isinstance(value, str) else ""
 
 

@@ -74,7 +74,7 @@ def _site(url: str, registry: str) -> SplitResult | None:
 
 
 def _moving(url: str) -> bool:
-    """Return whether a URL leads to whatever is newest."""
+    """Return whether a URL leads to the newest version."""
     return bool(_MOVING.search(urlsplit(url).path))
 
 

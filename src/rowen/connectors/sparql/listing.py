@@ -86,7 +86,7 @@ class Identified(Listing):
             answer = await self._endpoint.ask(self._queries.catalogue(), "p")
             if not answer.rows:  # no statement about the catalogue: its name is wrong, or it is gone
                 raise SourceError(
-                    f"{self._url} knows no catalogue {self._catalogue}. Nothing was deleted.",
+                    f"{self._url} has no statements about the catalogue {self._catalogue}. Nothing was deleted.",
                     hint="Check the option catalogue, or the address of the source.",
                 )
         while True:
@@ -199,7 +199,7 @@ class Identified(Listing):
             else:
                 exists = answer.is_cut or bool(answer.rows)
             return [self._given_up(iri, "the endpoint lists it, but does not describe it")] if exists else []
-        why = f"the endpoint gives no more than {len(answer.rows)} rows at once"
+        why = f"the endpoint returns at most {len(answer.rows)} rows"
         return [self._given_up(iri, why, payload=_payload(graph, Iri(iri)))]
 
     def _row(self, node: Iri, graph: Graph, borders: frozenset[Iri], since: datetime | None) -> Row:

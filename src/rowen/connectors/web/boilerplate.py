@@ -17,7 +17,7 @@ from rowen.model.items import Document
 # Pages that are read before the walk, which does not request them again. With half of it, each would have to share a
 # block (see below); with twice as many, a refresh requests twice as many pages before it can begin.
 SAMPLE = 8
-# A block must stand on so many pages, however few there are: two or three may share a paragraph of text.
+# Minimum number of pages with a block: two or three may share a paragraph of text.
 LEAST_PAGES = 4
 # Of the pages that are read, 5 of 8. At 1.0, one page without the usual footer would keep that footer in the text of
 # all others; at 0.3, the blocks that the pages of one section share would be cut from them.
@@ -61,7 +61,7 @@ class Affixes:
 
 
 def learn_affixes(titles: Sequence[str], *, needed: float) -> Affixes:
-    """Return the endings and beginnings that at least so many titles share, each time beside something else.
+    """Return the endings and beginnings that at least `needed` titles share, each beside something else.
 
     The first title is that of the front page. If it is more than a word, and marked off as a whole in another title, it
     is the name of the site.

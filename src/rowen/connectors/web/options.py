@@ -76,7 +76,7 @@ class WebOptions(Options):
     generated: bool = Field(
         default=False, description="include search indexes and copies that documentation generators write"
     )
-    markdown: bool = Field(default=False, description="ask for Markdown where a server offers it")
+    markdown: bool = Field(default=False, description="request Markdown where a server offers it")
     hash_routes: bool = Field(default=False, description="treat `#/path` as a page of its own, and render it")
     render: Literal["never", "auto", "always"] = Field(
         default="never", description="render pages in a browser: always, or only nearly empty ones (auto)"
@@ -119,7 +119,7 @@ class WebOptions(Options):
         if self.hash_routes and self.render == "never":
             raise ValueError("hash_routes needs render=auto or render=always: only a browser sees what follows a #")
         if self.overviews == "follow" and self.rdfa is None:
-            raise ValueError("overviews=follow needs rdfa=documents or rdfa=all: RDFa tells which pages are documents")
+            raise ValueError("overviews=follow needs rdfa=documents or rdfa=all: only RDFa identifies documents")
         return self
 
     @cached_property

@@ -70,7 +70,7 @@ class Renderer:
         """Return whether a page is always rendered: a route behind a `#` exists in the browser alone."""
         return self._options.render == "always" or "#" in url
 
-    async def wants(self, raw: Raw) -> bool:
+    async def needs_rendering(self, raw: Raw) -> bool:
         """Return whether a page has to be rendered to be read."""
         if (raw.media_type or "").partition(";")[0].strip().lower() not in _PAGES:
             return False
@@ -105,6 +105,6 @@ class Renderer:
 
 
 def rendered_hash(document: Document, robots: frozenset[str]) -> Hash:
-    """Return a hash in place of that of the body: two renderings of one page may differ in parts that nobody reads."""
+    """Return a hash in place of that of the body: two renderings of one page may differ in parts that are not read."""
     facts = [document.record, document.language, document.links, sorted(robots)]
     return body_hash(document.content_hash + canonical_json(facts))

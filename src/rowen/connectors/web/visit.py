@@ -278,7 +278,7 @@ class Visitor:
         if not is_readable:
             return NoPage(Bridge((), response.etag, response.last_modified))
         try:
-            if self._renderer is not None and await self._renderer.wants(raw):
+            if self._renderer is not None and await self._renderer.needs_rendering(raw):
                 return await self._render(self._renderer, raw, response, robots, stored)
             document = await self._tools.read(raw)
         except ItemError as problem:
@@ -361,7 +361,7 @@ def _redirect(url: str, location: str) -> Answer:
     except FetchError as problem:
         return BrokenPage(str(problem), False)
     if _LOGIN.search(urlsplit(to).path) and not _LOGIN.search(urlsplit(url).path):
-        return BrokenPage(f"{redact(url)} asks for a login.", False, _LOGIN_HINT)
+        return BrokenPage(f"{redact(url)} requires a login.", False, _LOGIN_HINT)
     return Moved(f"{to}#{route}" if route.startswith(("/", "!")) else to)
 
 
