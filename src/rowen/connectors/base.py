@@ -123,10 +123,6 @@ class Meter:
     known: int = 0
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class Parse(Protocol):
     """Calls a module-level function with untrusted input in a worker process.
 
@@ -159,7 +155,7 @@ class Tools:
     meter: Meter
     client: Callable[[], AbstractAsyncContextManager[Client]]
     parse: Parse = call_here
-    now: Callable[[], datetime] = _utc_now
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
     settings: Settings = field(default_factory=load)
 
 

@@ -5,21 +5,20 @@ drawn, otherwise along its stored links. So a job that comes to its end knows, a
 not linked any more.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import msgspec
+from pydantic import Field
 
 from rowen.concurrency import end
-from rowen.connectors.base import KnowsFeed, StoredState, Tools, parse_stored
-from rowen.connectors.web.options import statement_profile
+from rowen.connectors.base import KnowsFeed, Options, StoredState, Tools, parse_stored
+from rowen.connectors.web.options import ProfileAction, ProfileShapes, profile_reading, statement_profile
 from rowen.errors import BodyTooLargeError, CircuitOpenError, FetchError, ItemError, PortionReadError
 from rowen.model.hashes import Hash, body_hash
 from rowen.model.items import (
@@ -37,22 +36,56 @@ from rowen.model.items import (
     Validators,
 )
 from rowen.model.push import Announcement
-from rowen.model.rdf import RDFA
+from rowen.model.rdf import RDFA, STATEMENTS_VERSION
 from rowen.model.url import key
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.robots import Robots
 from rowen.net.target import redact
 
-if TYPE_CHECKING:
-    from rowen.connectors.announced import AnnouncedOptions
-
-
 LINKS_VERSION = 2
 """Raised when other links would be read from the same overview: such pages are then read again."""
 
 _ACCEPT = "text/html,application/xhtml+xml,*/*;q=0.5"
 NO_DOCUMENT = "It is no document any more."
+
+
+class AnnouncedOptions(Options):
+    """Options of announced documents."""
+
+    secret_neutral: ClassVar[frozenset[str]] = Options.secret_neutral | {"follow", "robots", "shapes", "nonconforming"}
+    text_or_file: ClassVar[frozenset[str]] = frozenset({"shapes"})
+
+    # At the default pace of a request in 1.25 s a job takes twenty minutes; twice as many would keep others waiting.
+    job_urls: int = Field(default=1_000, ge=1, description="maximum number of addresses that one job visits")
+    # As in the process that this kind replaces: unannounced changes are found after some ten jobs.
+    revisit: float = Field(default=0.1, ge=0, le=1, description="share of known documents that a job visits again")
+    seed: int = Field(default=0, description="seed for drawing the documents to visit again")
+    follow: bool = Field(default=True, description="also visit the documents that a document links to")
+    robots: bool = Field(default=True, description="obey robots.txt")
+    headers: dict[str, str] = Field(
+        default_factory=dict,
+        description="headers for the origin of the feed; env:NAME and file:PATH are references",
+    )
+    delay_s: float | None = Field(default=None, ge=0, description="pause between requests, instead of the setting's")
+    max_bytes: int = Field(default=10_000_000, ge=1, description="maximum size of a document")
+    shapes: ProfileShapes = Field(default=None, description="SHACL shapes in Turtle, or file:PATH of them")
+    nonconforming: ProfileAction = Field(
+        default="drop", description="leave out statements that do not conform (drop), or only count them (report)"
+    )
+
+    def reading(self) -> dict[str, Any]:
+        """Return the language, which is part of each document, the reading of statements, and the limit of size."""
+        return {
+            "language": self.language,
+            "statements": STATEMENTS_VERSION,
+            **profile_reading(self.shapes, self.nonconforming),
+            **self.chosen("max_bytes"),
+        }
+
+    def listing(self) -> dict[str, Any]:
+        """Return nothing: announcements and visits are kept under any selection of documents."""
+        return {}
 
 
 @dataclass(slots=True)
@@ -65,7 +98,7 @@ class OverviewNote:
     version: int = 1
 
     @property
-    def current(self) -> OverviewNote:
+    def current(self) -> "OverviewNote":
         """Return the note, without its validators if the page would be read differently now."""
         return self if self.version == LINKS_VERSION else OverviewNote(self.links, version=self.version)
 
@@ -186,7 +219,7 @@ class AnnouncedCursor:
     number: int = 0
 
     @classmethod
-    def of(cls, cursor: Any) -> AnnouncedCursor:
+    def of(cls, cursor: Any) -> "AnnouncedCursor":
         """Return the stored cursor, or the beginning if there is none that can be read."""
         return parse_stored(cursor, cls) or cls()
 

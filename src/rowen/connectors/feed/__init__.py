@@ -3,13 +3,11 @@
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Any, ClassVar, Literal
-
-from pydantic import Field
+from typing import Any, ClassVar
 
 from rowen.connectors.base import Known, Options, Tools
 from rowen.connectors.catalog.options import web_url
-from rowen.connectors.feed.walk import FeedCursor, FeedWalk
+from rowen.connectors.feed.walk import FeedCursor, FeedOptions, FeedWalk
 from rowen.connectors.probe import Probe
 from rowen.model.items import Observation
 
@@ -25,35 +23,6 @@ _BEGINS = re.compile(
 _JSON_BEGINS = re.compile(rb"\s*\{.{0,2000}?\"version\"\s*:\s*\"https://jsonfeed\.org/", re.DOTALL)
 # A prolog is shorter; the pattern reads it again for each of its parts.
 _HEAD_BYTES = 8192
-
-
-class FeedOptions(Options):
-    """Options of a feed. `record_version` is raised when entries are read into something else than before."""
-
-    record_version: ClassVar[int] = 1
-
-    secret_neutral: ClassVar[frozenset[str]] = Options.secret_neutral | {"content", "archives", "robots"}
-
-    content: Literal["entry", "page"] = Field(
-        default="entry", description="store the content of an entry itself, or the page that it links to"
-    )
-    archives: bool = Field(default=True, description="walk the older documents of a paged or archived feed, once")
-    robots: bool = Field(default=True, description="obey robots.txt for linked pages")
-    headers: dict[str, str] = Field(
-        default_factory=dict, description="headers to send; env:NAME and file:PATH are references"
-    )
-    delay_s: float | None = Field(default=None, ge=0, description="pause between requests, instead of the setting's")
-    # The largest feeds that were seen have 10 MB, with all their articles; four times as much is a feed gone wrong.
-    max_bytes: int = Field(default=40 << 20, ge=1, description="maximum size of a document")
-
-    def reading(self) -> dict[str, Any]:
-        """Return the options that decide how an entry is read, and whether its page is read at all."""
-        pages = self.chosen("max_bytes", "robots") if self.content == "page" else {}
-        return {"content": self.content, "language": self.language, "entries": self.record_version, **pages}
-
-    def listing(self) -> dict[str, Any]:
-        """Return the options under which archives need not be read again."""
-        return {**self.reading(), "archives": self.archives, "headers": self.headers}
 
 
 class Feed:

@@ -1,13 +1,13 @@
 """One run over a feed: its document, the older ones that it links to, and the pages of its entries."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Literal
 
-from rowen.connectors.base import Known, StoredState, Tools, parse_stored
+from pydantic import Field
+
+from rowen.connectors.base import Known, Options, StoredState, Tools, parse_stored
 from rowen.connectors.feed.document import FeedDocument, FeedEntry, read_json_feed, resolved
 from rowen.connectors.feed.xml_feed import read_xml_feed
 from rowen.errors import BodyTooLargeError, CircuitOpenError, FetchError, ItemError, SourceError, SourceGoneError
@@ -30,9 +30,6 @@ from rowen.net.response import Response
 from rowen.net.robots import Robots
 from rowen.net.target import redact
 
-if TYPE_CHECKING:
-    from rowen.connectors.feed import FeedOptions
-
 ACCEPT = (
     "application/atom+xml, application/rss+xml, application/feed+json, application/rdf+xml;q=0.8, "
     "application/xml;q=0.7, text/xml;q=0.7, application/json;q=0.6, */*;q=0.1"
@@ -40,6 +37,35 @@ ACCEPT = (
 _ACCEPT_PAGES = "text/html,application/xhtml+xml,text/markdown;q=0.9,text/plain;q=0.8,*/*;q=0.5"
 # A day's archive for 27 years. A feed with more older documents is left there, and the run is partial.
 MOST_DOCUMENTS = 10_000
+
+
+class FeedOptions(Options):
+    """Options of a feed. `record_version` is raised when entries are read into something else than before."""
+
+    record_version: ClassVar[int] = 1
+
+    secret_neutral: ClassVar[frozenset[str]] = Options.secret_neutral | {"content", "archives", "robots"}
+
+    content: Literal["entry", "page"] = Field(
+        default="entry", description="store the content of an entry itself, or the page that it links to"
+    )
+    archives: bool = Field(default=True, description="walk the older documents of a paged or archived feed, once")
+    robots: bool = Field(default=True, description="obey robots.txt for linked pages")
+    headers: dict[str, str] = Field(
+        default_factory=dict, description="headers to send; env:NAME and file:PATH are references"
+    )
+    delay_s: float | None = Field(default=None, ge=0, description="pause between requests, instead of the setting's")
+    # The largest feeds that were seen have 10 MB, with all their articles; four times as much is a feed gone wrong.
+    max_bytes: int = Field(default=40 << 20, ge=1, description="maximum size of a document")
+
+    def reading(self) -> dict[str, Any]:
+        """Return the options that decide how an entry is read, and whether its page is read at all."""
+        pages = self.chosen("max_bytes", "robots") if self.content == "page" else {}
+        return {"content": self.content, "language": self.language, "entries": self.record_version, **pages}
+
+    def listing(self) -> dict[str, Any]:
+        """Return the options under which archives need not be read again."""
+        return {**self.reading(), "archives": self.archives, "headers": self.headers}
 
 
 @dataclass(slots=True)
@@ -63,7 +89,7 @@ class FeedCursor:
     paged: bool = False
 
     @classmethod
-    def of(cls, cursor: Any) -> FeedCursor:
+    def of(cls, cursor: Any) -> "FeedCursor":
         """Return the stored cursor, or an empty one if there is none that can be read."""
         return parse_stored(cursor, cls) or cls()
 

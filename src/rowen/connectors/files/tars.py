@@ -218,12 +218,9 @@ def _unpacked(file: BinaryIO) -> BinaryIO:
     file.seek(0)
     magic = file.read(6)
     file.seek(0)
-    if magic.startswith(b"\x1f\x8b"):
-        return cast("BinaryIO", gzip.GzipFile(fileobj=file))
-    if magic.startswith(b"BZh"):
-        return cast("BinaryIO", bz2.BZ2File(file))
-    if magic == b"\xfd7zXZ\x00":
-        return cast("BinaryIO", lzma.LZMAFile(file))
+    for mark, unpack in ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\x00", lzma.open)):
+        if magic.startswith(mark):
+            return cast("BinaryIO", unpack(file))
     return file
 
 

@@ -1,81 +1,18 @@
 """Linked Data Event Streams: members become items, each version once; immutable pages are read once."""
 
-import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from datetime import datetime
-from pathlib import Path
-from typing import Any, ClassVar, Literal
-
-from pydantic import Field, field_validator
+from typing import Any, ClassVar
 
 from rowen.connectors.base import Known, Options, Tools
 from rowen.connectors.catalog.options import web_url
-from rowen.connectors.ldes.client import StreamClient
+from rowen.connectors.ldes.client import LdesOptions, StreamClient
 from rowen.connectors.ldes.cursor import CLOSED, UNREAD, LdesCursor
 from rowen.connectors.ldes.walk import LdesWalk
 from rowen.connectors.probe import Probe
 from rowen.model.items import Observation
-from rowen.model.url import Address
 
 _MARKS = (b"https://w3id.org/tree#", b"https://w3id.org/ldes#")
-_ABSOLUTE = re.compile(r"file:(?://(?:localhost)?)?/(?!/)")
-
-
-class LdesOptions(Options):
-    """Options of an event stream. `record_version` is raised when members are read into something else than before."""
-
-    record_version: ClassVar[int] = 2
-
-    secret_neutral: ClassVar[frozenset[str]] = Options.secret_neutral | {"versions", "order", "contexts"}
-
-    versions: Literal["latest", "all"] = Field(
-        default="latest", description="one item per object, with its latest version; or one per member"
-    )
-    order: Literal["fast", "ascending", "descending"] = Field(
-        default="fast", description="members in the order of the pages, or of time: oldest or newest first"
-    )
-    after: datetime | None = Field(default=None, description="only members with later times")
-    before: datetime | None = Field(default=None, description="only members with earlier times")
-    shape: str | None = Field(
-        default=None, description="SHACL shape that decides what belongs to a member: its URL, file:PATH, or none"
-    )
-    contexts: dict[str, str] = Field(
-        default_factory=dict, description="SHA-256 that a JSON-LD context must have, by its URL"
-    )
-    headers: dict[str, str] = Field(
-        default_factory=dict, description="headers to send; env:NAME and file:PATH are references"
-    )
-    delay_s: float | None = Field(default=None, ge=0, description="pause between requests, instead of the setting's")
-    # Pages of real streams have up to 5 MB; a dump of a whole stream is one page of any size.
-    max_bytes: int = Field(default=256 << 20, ge=1, description="maximum size of a page")
-
-    @field_validator("shape")
-    @classmethod
-    def _check_path(cls, shape: str | None) -> str | None:
-        # Only the text is checked: the sync finds out whether there is such a file.
-        if shape is not None and Address.of(shape).scheme == "file" and not _ABSOLUTE.match(Address.of(shape).text):
-            raise ValueError("the path of a shape has to be absolute, since syncs begin in any folder")
-        return shape
-
-    @property
-    def shape_file(self) -> Path | None:
-        """Return the path of the shape if it is a local file."""
-        place = Address.of(self.shape) if self.shape is not None else None
-        return Path(place.path) if place is not None and place.scheme == "file" else None
-
-    def reading(self) -> dict[str, Any]:
-        """Return the options that decide how a member is read."""
-        return {
-            "versions": self.versions,
-            "shape": self.shape,
-            "language": self.language,
-            "members": self.record_version,
-        }
-
-    def listing(self) -> dict[str, Any]:
-        """Return the options under which pages need not be read again. The connector compares the window itself."""
-        return {**self.reading(), "headers": self.headers, "contexts": self.contexts}
 
 
 class Ldes:

@@ -1,16 +1,18 @@
 """The requests of a stream: pages, JSON-LD contexts and further documents, and the way from its address to its root."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
-from rowen.connectors.base import Tools
+from pydantic import Field, field_validator
+
+from rowen.connectors.base import Options, Tools
 from rowen.connectors.ldes.page import (
     StreamBody,
     StreamEntry,
@@ -23,13 +25,11 @@ from rowen.connectors.ldes.shapes import EventStream, Topology
 from rowen.connectors.opening import read_regular
 from rowen.errors import FetchError, ItemError, SourceError, SourceGoneError
 from rowen.formats.json import read_json
+from rowen.model.url import Address
 from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.response import Response
 from rowen.net.target import join, parse, redact
-
-if TYPE_CHECKING:
-    from rowen.connectors.ldes import LdesOptions
 
 ACCEPT = (
     "application/n-quads, application/trig;q=0.95, text/turtle;q=0.9, application/n-triples;q=0.9, "
@@ -41,7 +41,65 @@ _SHAPE_BYTES = 4 << 20  # that of a whole application profile has 300 kB
 _SHAPE_HINT = "Correct the option shape, or leave it out."
 _MOST_STEPS = 3  # from a stream to its view, and from there to the page that it names; more are a circle
 
+_ABSOLUTE = re.compile(r"file:(?://(?:localhost)?)?/(?!/)")
+
 log = logging.getLogger(__name__)
+
+
+class LdesOptions(Options):
+    """Options of an event stream. `record_version` is raised when members are read into something else than before."""
+
+    record_version: ClassVar[int] = 2
+
+    secret_neutral: ClassVar[frozenset[str]] = Options.secret_neutral | {"versions", "order", "contexts"}
+
+    versions: Literal["latest", "all"] = Field(
+        default="latest", description="one item per object, with its latest version; or one per member"
+    )
+    order: Literal["fast", "ascending", "descending"] = Field(
+        default="fast", description="members in the order of the pages, or of time: oldest or newest first"
+    )
+    after: datetime | None = Field(default=None, description="only members with later times")
+    before: datetime | None = Field(default=None, description="only members with earlier times")
+    shape: str | None = Field(
+        default=None, description="SHACL shape that decides what belongs to a member: its URL, file:PATH, or none"
+    )
+    contexts: dict[str, str] = Field(
+        default_factory=dict, description="SHA-256 that a JSON-LD context must have, by its URL"
+    )
+    headers: dict[str, str] = Field(
+        default_factory=dict, description="headers to send; env:NAME and file:PATH are references"
+    )
+    delay_s: float | None = Field(default=None, ge=0, description="pause between requests, instead of the setting's")
+    # Pages of real streams have up to 5 MB; a dump of a whole stream is one page of any size.
+    max_bytes: int = Field(default=256 << 20, ge=1, description="maximum size of a page")
+
+    @field_validator("shape")
+    @classmethod
+    def _check_path(cls, shape: str | None) -> str | None:
+        # Only the text is checked: the sync finds out whether there is such a file.
+        if shape is not None and Address.of(shape).scheme == "file" and not _ABSOLUTE.match(Address.of(shape).text):
+            raise ValueError("the path of a shape has to be absolute, since syncs begin in any folder")
+        return shape
+
+    @property
+    def shape_file(self) -> Path | None:
+        """Return the path of the shape if it is a local file."""
+        place = Address.of(self.shape) if self.shape is not None else None
+        return Path(place.path) if place is not None and place.scheme == "file" else None
+
+    def reading(self) -> dict[str, Any]:
+        """Return the options that decide how a member is read."""
+        return {
+            "versions": self.versions,
+            "shape": self.shape,
+            "language": self.language,
+            "members": self.record_version,
+        }
+
+    def listing(self) -> dict[str, Any]:
+        """Return the options under which pages need not be read again. The connector compares the window itself."""
+        return {**self.reading(), "headers": self.headers, "contexts": self.contexts}
 
 
 class StreamClient:
@@ -115,7 +173,7 @@ class StreamClient:
         self.contexts[url] = self.fresh[url] = {"context": flat, "sha256": digest}
         return flat
 
-    async def enter(self, *, shape: Topology | None) -> Root:
+    async def enter(self, *, shape: Topology | None) -> "Root":
         """LDES, section 4.1: find the root page. A `shape` in the arguments replaces any other."""
         page, stream = self._url, EventStream()
         for _ in range(_MOST_STEPS):

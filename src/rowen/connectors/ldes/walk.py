@@ -4,8 +4,6 @@ A page is noted as read in the checkpoint that follows its last member, so that 
 or the page is read again.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import heapq
@@ -14,11 +12,11 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from rowen.concurrency import end
 from rowen.connectors.base import Known, StoredState, Tools, is_unread, unread_url
-from rowen.connectors.ldes.client import StreamClient, body_of
+from rowen.connectors.ldes.client import LdesOptions, StreamClient, body_of
 from rowen.connectors.ldes.cursor import CONTEXTS, DELETED, Frontier, FrontierPage, LdesCursor
 from rowen.connectors.ldes.members import StreamMember
 from rowen.connectors.ldes.page import PageAnswer, StreamBody, read_page
@@ -40,9 +38,6 @@ from rowen.model.items import (
 )
 from rowen.net.response import Response
 from rowen.net.target import redact
-
-if TYPE_CHECKING:
-    from rowen.connectors.ldes import LdesOptions
 
 # Parallel requests: the next pages come in while one is read. More do not speed up two processes that parse; the pace
 # of the host holds for all of them.

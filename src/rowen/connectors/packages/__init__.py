@@ -93,8 +93,7 @@ class Package:
         return _Registry(target.url, Credentials.of(target.url, values))
 
     async def _resolve(self, client: Client, registry: _Registry, before: PackageCursor) -> ResolvedRelease | None:
-        index = self.index(registry.url)
-        lookup = Lookup(client, index, self._address, credentials=registry.credentials, before=before)
+        lookup = Lookup(client, self.index(registry.url), self._address, registry.credentials, before)
         return await lookup.resolve(prereleases=self._options.prereleases)
 
     async def _read(

@@ -131,78 +131,70 @@ class ResolvedRelease(NamedTuple):
         return cls(release, url, response.etag, response.last_modified, body_hash(response.body).hex())
 
 
+@dataclass(frozen=True, slots=True)
 class Lookup:
     """Resolves the release that an address means. An answer that did not change since the last run is not read."""
 
-    def __init__(
-        self,
-        client: Client,
-        index: Index,
-        address: PackageAddress,
-        *,
-        credentials: Credentials | None,
-        before: PackageCursor,
-    ) -> None:
-        self._client = client
-        self._index = index
-        self._address = address
-        self._credentials = credentials
-        self._before = before
+    client: Client
+    index: Index
+    address: PackageAddress
+    credentials: Credentials | None
+    before: PackageCursor
 
     async def resolve(self, *, prereleases: bool) -> ResolvedRelease | None:
         """Return the release, or None if the registry's answer is the same as last time."""
-        name, wanted = self._address.name, self._address.wanted
+        name, wanted = self.address.name, self.address.wanted
         try:
             spec = VersionSpec.parse(wanted)
         except ValueError as problem:
             raise UsageError(f"{wanted!r} names no version: {problem}.") from None
         if spec.names_one:
-            url = self._index.release(name, wanted)
+            url = self.index.release(name, wanted)
             response = await self._get(url)
             if response.status not in _GONE:
                 if self._is_same(url, response):
                     return None
                 answer = self._answer(url, response)
                 named = plain_text(answer.get("version")) or plain_text(table(answer.get("info")).get("version"))
-                release = self._index.read(answer, named) if named else None
+                release = self.index.read(answer, named) if named else None
                 if release is None:
                     raise SourceError(f"{redact(url)} does not describe a release.", hint=_HINT)
                 return ResolvedRelease.of(release, url, response)
-        url = self._index.project(name)
+        url = self.index.project(name)
         response = await self._get(url)
         if response.status in _GONE:
             raise SourceGoneError(f"{redact(url)}: there is no package {name!r}.", hint=_HINT)
         if self._is_same(url, response):
             return None
         answer = self._answer(url, response)
-        offer = self._index.offer(answer)
+        offer = self.index.offer(answer)
         chosen = offer.tags.get(wanted) or (None if wanted or prereleases else offer.latest)
         version = chosen or spec.best(offer.versions, pre=prereleases)
         if version is None:
             newest = offer.latest or VersionSpec().best(offer.versions) or "none at all"
             raise SourceGoneError(f"{name} has no release that {wanted or 'latest'!r} means; the latest is {newest}.")
-        release = self._index.read(answer, version)
+        release = self.index.read(answer, version)
         if release is None:
-            own_url = self._index.release(name, version)
-            release = self._index.read(self._answer(own_url, await self._get(own_url)), version)
+            own_url = self.index.release(name, version)
+            release = self.index.read(self._answer(own_url, await self._get(own_url)), version)
             if release is None:
                 raise SourceError(f"{redact(own_url)} describes another release than {version}.")
         return ResolvedRelease.of(release, url, response)
 
     async def _get(self, url: str) -> Response:
-        known = self._before if url == self._before.at else PackageCursor()
-        return await self._client.get(
+        known = self.before if url == self.before.at else PackageCursor()
+        return await self.client.get(
             url,
             etag=known.etag,
             last_modified=known.last_modified,
             accept="application/json",
-            credentials=self._credentials,
+            credentials=self.credentials,
         )
 
     def _is_same(self, url: str, response: Response) -> bool:
         if response.not_modified:
             return True
-        return response.ok and url == self._before.at and body_hash(response.body).hex() == self._before.body
+        return response.ok and url == self.before.at and body_hash(response.body).hex() == self.before.body
 
     def _answer(self, url: str, response: Response) -> dict[str, Any]:
         if not response.ok:
@@ -211,6 +203,6 @@ class Lookup:
             answer = json.loads(response.body)
         except (ValueError, RecursionError):
             answer = None
-        if not isinstance(answer, dict) or not self._index.is_answer(answer):
+        if not isinstance(answer, dict) or not self.index.is_answer(answer):
             raise SourceError(f"{redact(url)} did not answer as a package registry does.", hint=_HINT)
         return answer

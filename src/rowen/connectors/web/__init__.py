@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rowen.concurrency import together
@@ -119,14 +119,7 @@ class Web:
         async with self._tools.client() as client, AsyncExitStack() as closing:
             robots, _ = await self._begin(client)
             visitor = await self._visitor(client, robots, closing)
-            pages = PageLook(
-                self._url,
-                self._options,
-                known=known,
-                visitor=visitor,
-                robots=robots,
-                boilerplate=memory.boilerplate,
-            )
+            pages = PageLook(self._url, self._options, known, visitor, robots, memory.boilerplate)
             async with aclosing(pages.observations(urls)) as observations:
                 async for observation in observations:
                     yield observation
@@ -163,42 +156,37 @@ class Web:
         return visitor
 
 
+@dataclass
 class PageLook:
     """A check of some pages without a walk: their present content, at their stored depths and URLs.
 
     Redirects, canonical addresses, exclusions and new boilerplate are left to a walk, which reads all pages anew.
     """
 
-    def __init__(
-        self,
-        root: str,
-        options: WebOptions,
-        *,
-        known: Known,
-        visitor: Visitor,
-        robots: Robots | None,
-        boilerplate: Boilerplate,
-    ) -> None:
-        self._options = options
-        self._known = known
-        self._visitor = visitor
-        self._robots = robots
-        self._boilerplate = boilerplate
-        self._scope = SiteScope(root, options)
-        self._root = canonical(root)
-        self._front = Interstitials(_LOSABLE if known.losable < known.count else None)
+    root: str
+    options: WebOptions
+    known: Known
+    visitor: Visitor
+    robots: Robots | None
+    boilerplate: Boilerplate
+
+    def __post_init__(self) -> None:
+        """Prepare the check."""
+        self._scope = SiteScope(self.root, self.options)
+        self._root = canonical(self.root)
+        self._front = Interstitials(_LOSABLE if self.known.losable < self.known.count else None)
 
     async def observations(self, urls: Sequence[str]) -> AsyncGenerator[Observation]:
         """Yield the observation of each page; new texts come last, once they are known to be no interstitials."""
-        stored = await self._known.look_up(urls)
+        stored = await self.known.look_up(urls)
         pages = [stored[url] for url in urls if url in stored]
 
         async def visit(page: StoredState) -> Answer:
-            if self._robots is not None and (answer := await disallowed(self._robots, page.url)):
+            if self.robots is not None and (answer := await disallowed(self.robots, page.url)):
                 return answer
-            return await self._visitor.visit(page.url, page.depth, page, None)
+            return await self.visitor.visit(page.url, page.depth, page, None)
 
-        at_once = self._options.concurrency or DEFAULT_CONCURRENCY
+        at_once = self.options.concurrency or DEFAULT_CONCURRENCY
         for start in range(0, len(pages), at_once):
             some = pages[start : start + at_once]
             for page, answer in zip(some, await together(*map(visit, some)), strict=True):
@@ -233,14 +221,14 @@ class PageLook:
         preferred = document.record.get("canonical")
         is_no_page = (
             page.leads_on
-            or (self._options.select and not document.text)
+            or (self.options.select and not document.text)
             or (stored.depth and self._scope.is_index(stored.url))
             or (isinstance(preferred, str) and self._scope.is_variant(stored.url, preferred))
         )
         if is_no_page:
             yield Skipped(stored.url, _NO_PAGE)
             return
-        new = self._boilerplate.strip(document)
+        new = self.boilerplate.strip(document)
         if new.content_hash == stored.content_hash:
             yield Fetched(new)
             return
