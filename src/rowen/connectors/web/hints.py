@@ -11,7 +11,7 @@ import io
 import re
 import zlib
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypeVar
@@ -172,11 +172,8 @@ def read_entries(body: bytes) -> list[SitemapEntry]:
     if "<" not in text[:1000]:
         lines = map(str.strip, text.splitlines())
         return [SitemapEntry(line, None, False) for line in lines if line.startswith("http")]
-    return list(_entries(text))
-
-
-def _entries(text: str) -> Iterator[SitemapEntry]:
-    """Yield each entry with an end tag and a place, in one pass over the tags that matter."""
+    # Each entry with an end tag and a place, in one pass over the tags that matter.
+    entries: list[SitemapEntry] = []
     kind, facts, begun, inside = "", dict[str, str](), dict[str, int](), 0
     for tag in _TAG.finditer(text):
         closes, name = bool(tag[1]), tag[2].lower()
@@ -188,13 +185,15 @@ def _entries(text: str) -> Iterator[SitemapEntry]:
             if closes and name == kind and place:
                 url = trimmed(html.unescape(_without_mark(place).rstrip().removesuffix("]]>").rstrip()))
                 dated = facts.get("lastmod")
-                yield SitemapEntry(url, latest_moment(dated.strip()) if dated else None, kind == "sitemap")
+                moment = latest_moment(dated.strip()) if dated else None
+                entries.append(SitemapEntry(url, moment, kind == "sitemap"))
             if closes or name != kind:
                 kind, facts, begun, inside = "" if closes else name, {}, {}, tag.end()
         elif kind and not closes:
             begun.setdefault(name, tag.end())
         elif kind and name in begun:
             facts.setdefault(name, text[begun[name] : tag.start()])
+    return entries
 
 
 def _without_mark(inner: str) -> str:

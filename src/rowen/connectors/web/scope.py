@@ -80,7 +80,26 @@ class SiteScope:
         if url == self._root:
             return True
         parts = _PARTS.match(url)
-        if parts is None or not self._is_inside(*parts.groups()) or not self._is_selected(url):
+        if parts is None:
+            return False
+        name = parts[1].partition(":")[0]
+        match self._options.scope:
+            case "subpages":
+                is_inside = parts[1] == self._host and parts[2].startswith(self._folder)
+            case "host":
+                is_inside = parts[1] == self._host
+            case "domain":
+                is_inside = name == self._domain or name.endswith("." + self._domain)
+        if not is_inside or (not self._options.generated and is_copy(url)):
+            return False
+        if url.count("/") > MOST_REPEATED + 2:
+            # Relative links under a wrong base go round in circles.
+            segments = [segment for segment in url.partition("?")[0].split("/") if segment]
+            if max(Counter(segments).values()) > MOST_REPEATED:
+                return False
+        if self._options.excluded and self._options.excluded.search(url):
+            return False
+        if self._options.included is not None and not self._options.included.search(url):
             return False
         # The ending of the path must not rule out that it can be read.
         ending = _ENDING.search(parts[2])
@@ -98,28 +117,6 @@ class SiteScope:
     def is_index(self, url: str) -> bool:
         """Return whether a page is a generated index, and such pages are not to be stored."""
         return not self._options.generated and is_index(url)
-
-    def _is_inside(self, host: str, path: str) -> bool:
-        match self._options.scope:
-            case "subpages":
-                return host == self._host and path.startswith(self._folder)
-            case "host":
-                return host == self._host
-            case "domain":
-                name = host.partition(":")[0]
-                return name == self._domain or name.endswith("." + self._domain)
-
-    def _is_selected(self, url: str) -> bool:
-        if url.count("/") > MOST_REPEATED + 2:
-            # Relative links under a wrong base go round in circles.
-            parts = [part for part in url.partition("?")[0].split("/") if part]
-            if max(Counter(parts).values()) > MOST_REPEATED:
-                return False
-        if not self._options.generated and is_copy(url):
-            return False
-        if self._options.excluded and self._options.excluded.search(url):
-            return False
-        return self._options.included is None or bool(self._options.included.search(url))
 
 
 def variant(url: str) -> str:

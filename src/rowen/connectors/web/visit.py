@@ -242,7 +242,14 @@ class Visitor:
                 bridge = bridge._replace(robots=TOLD)
             return Bridged(bridge)
         if response.status in _REDIRECTS and (location := response.headers.get("Location")):
-            return _redirect(url, location)
+            route = location.partition("#")[2] or url.partition("#")[2]
+            try:
+                to = join(parse(url), location).url
+            except FetchError as problem:
+                return BrokenPage(str(problem), False)
+            if _LOGIN.search(urlsplit(to).path) and not _LOGIN.search(urlsplit(url).path):
+                return BrokenPage(f"{redact(url)} requires a login.", False, _LOGIN_HINT)
+            return Moved(f"{to}#{route}" if route.startswith(("/", "!")) else to)
         if response.status in (404, 410):
             return Missing(response.status)
         if not response.ok:
@@ -352,17 +359,6 @@ def _hash_of(response: Response, robots: frozenset[str]) -> Hash:
     body = body_hash(response.body)
     headers = (response.media_type, response.charset, *sorted(robots))
     return body if headers == _ORDINARY else body_hash(body + repr(headers).encode())
-
-
-def _redirect(url: str, location: str) -> Answer:
-    route = location.partition("#")[2] or url.partition("#")[2]
-    try:
-        to = join(parse(url), location).url
-    except FetchError as problem:
-        return BrokenPage(str(problem), False)
-    if _LOGIN.search(urlsplit(to).path) and not _LOGIN.search(urlsplit(url).path):
-        return BrokenPage(f"{redact(url)} requires a login.", False, _LOGIN_HINT)
-    return Moved(f"{to}#{route}" if route.startswith(("/", "!")) else to)
 
 
 async def disallowed(robots: Robots, url: str) -> Answer | None:
