@@ -82,7 +82,7 @@ async def test_while_the_registry_is_down_a_package_is_kept_with_a_word(
     assert run.status == "completed"
 
 
-async def test_nobody_is_asked_where_that_is_switched_off_or_a_kind_is_named(
+async def test_no_probe_is_sent_if_it_is_switched_off_or_a_kind_is_named(
     database: ScratchDatabase, index: PythonIndex
 ) -> None:
     async with database.open(probe=False) as r:
@@ -94,9 +94,7 @@ async def test_nobody_is_asked_where_that_is_switched_off_or_a_kind_is_named(
     assert index.log == []
 
 
-async def test_options_that_are_wrong_are_told_before_anybody_is_asked(
-    database: ScratchDatabase, index: PythonIndex
-) -> None:
+async def test_wrong_options_are_refused_before_any_request(database: ScratchDatabase, index: PythonIndex) -> None:
     events: list[Discovery | Unconfirmed] = []
     async with database.open(probe=True) as r:
         with pytest.raises(UsageError, match="Option 'docs'"):

@@ -46,7 +46,7 @@ def outcomes(database: ScratchDatabase) -> dict[str, str]:
     )
 
 
-async def test_announced_documents_become_items_with_what_they_state_and_are_linked_to_their_run(
+async def test_announced_documents_become_items_with_their_statements_and_are_linked_to_their_run(
     database: ScratchDatabase, council: CouncilSite
 ) -> None:
     council.publish("/a", Paper("Cameras", "decision list"))
@@ -69,7 +69,7 @@ async def test_announced_documents_become_items_with_what_they_state_and_are_lin
     ]
 
 
-async def test_only_what_is_announced_anew_is_visited_and_an_unchanged_feed_costs_no_request_and_no_row(
+async def test_only_new_announcements_are_visited_and_an_unchanged_feed_costs_no_request_and_no_row(
     database: ScratchDatabase, council: CouncilSite
 ) -> None:
     for name in "abc":
@@ -175,7 +175,7 @@ def test_a_tenth_is_visited_again_unless_somebody_wants_another_share() -> None:
     assert AnnouncedOptions().revisit == 0.1
 
 
-async def test_what_fails_or_is_gone_is_told_with_the_announcement_and_tried_again(
+async def test_failed_and_gone_documents_are_listed_with_the_announcement_and_tried_again(
     database: ScratchDatabase, council: CouncilSite
 ) -> None:
     council.publish("/a", Paper("Well"))
@@ -214,7 +214,7 @@ async def test_an_overview_whose_links_were_read_by_older_rules_is_read_again_on
     assert (run.stats.rows_written, papers(database)) == (0, {"/minutes": "Minutes"})
 
 
-async def test_an_address_that_is_gone_is_asked_for_at_growing_intervals_and_found_when_it_returns(
+async def test_an_address_that_is_gone_is_requested_at_growing_intervals_and_found_when_it_returns(
     database: ScratchDatabase, council: CouncilSite
 ) -> None:
     council.publish("/a", Paper("Well", links=("/later",)))
@@ -264,9 +264,7 @@ def backdate(database: ScratchDatabase, *, days_gone: float, hours_since: float)
     )
 
 
-async def test_without_its_feed_the_run_fails_and_says_what_to_do(
-    database: ScratchDatabase, council: CouncilSite
-) -> None:
+async def test_without_its_feed_the_run_fails_with_a_hint(database: ScratchDatabase, council: CouncilSite) -> None:
     async with database.open() as r:
         await r.sources.add(council.documents, name="papers")
         run = await r.sync("papers")

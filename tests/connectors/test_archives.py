@@ -76,7 +76,7 @@ def test_an_archive_that_was_not_touched_is_not_unpacked(ending: str, tmp_path: 
 
 
 @each_kind
-def test_a_changed_archive_gives_what_changed_and_loses_what_is_gone(ending: str, tmp_path: Path) -> None:
+def test_a_changed_archive_yields_changed_members_and_deletes_missing_ones(ending: str, tmp_path: Path) -> None:
     root = tmp_path / f"docs{ending}"
     keeper = Keeper(make(root, [("a.md", b"A"), ("b.md", b"B"), ("c.md", b"C")]))
     keeper.sync()
@@ -243,7 +243,7 @@ def patched(path: Path, signature: bytes, offset: int, form: str, value: int) ->
 
 
 @pytest.mark.parametrize(("claimed", "method"), [(1, 0), (1, 8), (5_000, 8), (400_000, 8)])
-def test_a_zip_that_lies_about_a_size_costs_that_member_only(claimed: int, method: int, tmp_path: Path) -> None:
+def test_a_wrong_size_in_a_zip_costs_that_member_only(claimed: int, method: int, tmp_path: Path) -> None:
     root = make_zip(tmp_path / "docs.zip", [("a.md", b"text " * 200), ("b.md", b"B")], method=method)
     patched(root, b"PK\x01\x02", 24, "<I", claimed)
     keeper = Keeper(root)

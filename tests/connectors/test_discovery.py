@@ -134,7 +134,7 @@ async def test_a_portal_is_no_other_kind(typed: tuple[Typed, Any]) -> None:
     assert kinds == [case.kind]
 
 
-def test_every_kind_that_can_be_asked_for_is_tried_here() -> None:
+def test_every_kind_with_a_probe_is_tried_here() -> None:
     assert {case.kind for case in TYPED} == set(probing())
 
 
@@ -190,7 +190,7 @@ async def test_who_names_a_kind_or_switches_it_off_is_not_second_guessed(databas
         assert (named.kind, formal.kind, portal.log) == ("web", "web", [])
 
 
-async def test_what_is_kept_is_not_asked_again(database: ScratchDatabase) -> None:
+async def test_stored_records_are_not_requested_again(database: ScratchDatabase) -> None:
     with closing(CkanPortal()) as portal:
         portal.make("a")
         async with database.open(probe=True) as r:
@@ -268,7 +268,7 @@ class Almanac:
         return f"almanac:{probe.url}"
 
 
-async def test_kinds_of_others_are_asked_as_well_and_may_fail(
+async def test_kinds_of_other_packages_are_probed_as_well_and_may_fail(
     database: ScratchDatabase, site: Site, kinds: Callable[[Any], None]
 ) -> None:
     kinds(Almanac)

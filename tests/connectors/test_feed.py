@@ -119,9 +119,7 @@ async def test_archives_are_walked_once_and_the_walk_goes_on_where_it_was_stoppe
     assert feed.asked() == [*paths, "/feed"]
 
 
-async def test_a_feed_with_pages_is_walked_until_it_shows_what_we_hold(
-    database: ScratchDatabase, feed: FeedSite
-) -> None:
+async def test_a_feed_with_pages_is_walked_until_a_stored_entry(database: ScratchDatabase, feed: FeedSite) -> None:
     feed.window, feed.paged = 2, True
     async with database.open() as r:
         first = await keep(r, feed)

@@ -47,7 +47,7 @@ def test_nothing_changed_costs_a_look_and_no_byte(tmp_path: Path) -> None:
     assert (result.meter.bytes, result.meter.not_modified, result.meter.requests) == (0, 100, 0)
 
 
-def test_only_what_changed_is_read_again(tmp_path: Path) -> None:
+def test_only_changed_files_are_read_again(tmp_path: Path) -> None:
     keeper = Keeper(write(tmp_path, {"a.md": "A", "b.md": "B", "c.md": "C"}))
     keeper.sync()
     (tmp_path / "c.md").unlink()
@@ -376,7 +376,7 @@ def linked_world(tmp_path: Path) -> Path:
     return root
 
 
-def test_links_are_not_followed_unless_asked_and_then_stay_inside(tmp_path: Path) -> None:
+def test_links_are_followed_by_option_only_and_stay_inside(tmp_path: Path) -> None:
     root = linked_world(tmp_path)
 
     assert Keeper(root).sync().order == ["a.md", "sub/b.md"]

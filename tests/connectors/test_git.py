@@ -250,7 +250,7 @@ async def test_a_subtree_that_vanished_deletes_nothing(database: ScratchDatabase
     assert paths(database) == {"docs/a.md"}
 
 
-async def test_deletions_that_were_held_back_go_when_they_are_accepted(
+async def test_pending_deletions_are_carried_out_when_they_are_accepted(
     database: ScratchDatabase, world: Repository
 ) -> None:
     for number in range(30):

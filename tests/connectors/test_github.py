@@ -111,7 +111,7 @@ async def test_a_renamed_default_branch_keeps_every_item(database: ScratchDataba
     assert (costs(run), run.stats.unchanged, run.stats.deleted) == ((1, 1), 1, 0)
 
 
-async def test_a_server_without_validators_is_told_by_the_commit(database: ScratchDatabase, portal: Portal) -> None:
+async def test_a_server_without_validators_is_compared_by_the_commit(database: ScratchDatabase, portal: Portal) -> None:
     commit = portal.repository.commit("HEAD")
     portal.said["/commits/"] = lambda: web.Response(text=str(commit))
     await sync(database, portal)
@@ -121,7 +121,7 @@ async def test_a_server_without_validators_is_told_by_the_commit(database: Scrat
     assert (run.stats.requests, run.stats.unchanged, run.stats.bytes) == (1, 1, 40)
 
 
-async def test_a_branch_with_slashes_and_a_path_are_told_apart(database: ScratchDatabase, portal: Portal) -> None:
+async def test_a_branch_with_slashes_and_a_path_are_distinguished(database: ScratchDatabase, portal: Portal) -> None:
     portal.repository.refs["feature/x"] = {
         "docs/a.md": ("100644", b"# A"),
         "docs/deep/b.md": ("100644", b"# B"),
@@ -181,7 +181,7 @@ async def test_only_folders_of_the_source_are_walked(database: ScratchDatabase, 
     assert len([path for path, _ in portal.take() if path.startswith("git/trees/")]) == 5
 
 
-async def test_links_submodules_and_what_is_binary_are_left_out(database: ScratchDatabase, portal: Portal) -> None:
+async def test_links_submodules_and_binary_files_are_left_out(database: ScratchDatabase, portal: Portal) -> None:
     portal.repository.put("link.md", "/etc/passwd", LINK)
     portal.repository.put("module", "1234567890" * 4, SUBMODULE)
     portal.repository.put("program.exe", b"MZ")
@@ -199,7 +199,7 @@ async def test_an_empty_repository_is_complete_and_has_no_items(database: Scratc
     assert (run.status, run.complete, run.stats.seen, run.stats.requests) == ("completed", True, 0, 1)
 
 
-async def test_deletions_that_were_held_back_go_when_they_are_accepted(
+async def test_pending_deletions_are_carried_out_when_they_are_accepted(
     database: ScratchDatabase, portal: Portal
 ) -> None:
     for number in range(30):
@@ -288,7 +288,7 @@ async def test_files_can_come_from_the_raw_host_without_spending_the_api(
     assert [path for path, _ in portal.take() if "blobs" in path] == []
 
 
-async def test_bodies_are_asked_for_at_once_and_come_in_order(database: ScratchDatabase, portal: Portal) -> None:
+async def test_bodies_are_requested_concurrently_and_come_in_order(database: ScratchDatabase, portal: Portal) -> None:
     for number in range(40):
         portal.repository.put(f"{number:02}.md", f"# Page {number}")
 
@@ -298,7 +298,7 @@ async def test_bodies_are_asked_for_at_once_and_come_in_order(database: ScratchD
     assert titles == [*(f"Page {number}" for number in range(40)), "Always"]
 
 
-async def test_no_more_than_eight_bodies_are_asked_for_at_the_same_time() -> None:
+async def test_no_more_than_eight_bodies_are_requested_at_the_same_time() -> None:
     running, most = 0, 0
 
     async def work(job: int) -> int:

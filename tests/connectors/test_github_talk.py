@@ -77,7 +77,9 @@ async def test_an_issue_that_was_deleted_goes(database: ScratchDatabase, portal:
     assert (run.stats.deleted, titles(database)) == (1, ["Always", "Issue 2"])
 
 
-async def test_a_page_whose_items_are_not_all_held_is_asked_for_anew(database: ScratchDatabase, portal: Portal) -> None:
+async def test_a_page_whose_items_are_not_all_stored_is_requested_anew(
+    database: ScratchDatabase, portal: Portal
+) -> None:
     portal.repository.issues = [issue(1), issue(2)]
     await sync(database, portal, issues=True)
     database.execute("delete from item where title = 'Issue 2'")
@@ -88,9 +90,7 @@ async def test_a_page_whose_items_are_not_all_held_is_asked_for_anew(database: S
 
 
 @pytest.mark.parametrize("body", ["<html>", "{}", "[1]", '[{"number": "x", "title": "t"}]', '[{"title": "t"}]'])
-async def test_issues_that_make_no_sense_leave_what_is_held(
-    database: ScratchDatabase, portal: Portal, body: str
-) -> None:
+async def test_unreadable_issues_keep_the_stored_items(database: ScratchDatabase, portal: Portal, body: str) -> None:
     portal.repository.issues = [issue(1)]
     await sync(database, portal, issues=True)
     portal.said["/issues"] = lambda: web.Response(text=body)
@@ -131,7 +131,7 @@ async def test_discussions_are_read_with_a_token(
 
 
 @pytest.mark.parametrize("answer", [{"errors": [{"message": "No."}]}, {}, [], {"data": {"repository": None}}])
-async def test_discussions_that_are_refused_leave_what_is_held(
+async def test_refused_discussions_keep_the_stored_items(
     database: ScratchDatabase, portal: Portal, monkeypatch: pytest.MonkeyPatch, answer: Any
 ) -> None:
     monkeypatch.setenv("FIELD_TOKEN", "s3cret")

@@ -50,7 +50,7 @@ async def test_what_the_rate_limit_lets_through_is_kept_and_the_next_run_goes_on
         (403, {}, "You have exceeded a secondary rate limit"),
     ],
 )
-async def test_every_form_of_the_rate_limit_leaves_what_is_held(
+async def test_every_form_of_the_rate_limit_keeps_the_stored_items(
     database: ScratchDatabase, portal: Portal, status: int, headers: dict[str, str], text: str
 ) -> None:
     await sync(database, portal)
@@ -133,7 +133,7 @@ async def test_a_blob_that_is_another_one_fails_alone(database: ScratchDatabase,
     assert (again.stats.created, again.stats.failed, again.stats.requests) == (1, 0, 3)
 
 
-async def test_pointers_and_huge_blobs_fail_with_a_reason_and_are_not_asked_for_again(
+async def test_pointers_and_huge_blobs_fail_with_a_reason_and_are_not_requested_again(
     database: ScratchDatabase, portal: Portal
 ) -> None:
     portal.repository.put("data.csv", LFS)

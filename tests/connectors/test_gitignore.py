@@ -60,7 +60,7 @@ CASES = [
 
 @needs_git
 @pytest.mark.parametrize("rules", CASES, ids=repr)
-def test_a_pattern_leaves_out_what_git_leaves_out(rules: str, tmp_path: Path) -> None:
+def test_a_pattern_ignores_the_same_files_as_git(rules: str, tmp_path: Path) -> None:
     write(tmp_path, dict.fromkeys(TREE, "x") | {".gitignore": rules})
 
     assert left_by_us(tmp_path) == left_by_git(tmp_path)
@@ -82,7 +82,7 @@ PATTERN = st.builds(
 @needs_git
 @settings(max_examples=150)
 @given(st.lists(PATTERN, max_size=5))
-def test_any_list_of_patterns_leaves_out_what_git_leaves_out(tree: Path, rules: list[str]) -> None:
+def test_any_list_of_patterns_ignores_the_same_files_as_git(tree: Path, rules: list[str]) -> None:
     (tree / ".gitignore").write_text("\n".join(rules))
 
     assert left_by_us(tree) == left_by_git(tree)

@@ -156,7 +156,7 @@ async def test_a_broken_page_costs_itself_and_is_read_when_it_is_whole(
     assert database.query("select count(*) from quarantine") == [(0,)]
 
 
-async def test_pages_outside_of_the_window_are_not_asked_for(database: ScratchDatabase, feed: LdesSite) -> None:
+async def test_pages_outside_of_the_window_are_not_requested(database: ScratchDatabase, feed: LdesSite) -> None:
     feed.chain(*[[feed.event(f"n{page}")] for page in range(6)])
     feed.leaves["/root"] = Leaf(
         relations=[
@@ -220,7 +220,7 @@ async def test_a_transaction_is_stored_when_it_is_over(database: ScratchDatabase
     assert (over.status, over.stats.created) == ("completed", 2)
 
 
-async def test_a_member_that_lies_elsewhere_is_fetched(database: ScratchDatabase, feed: LdesSite) -> None:
+async def test_a_member_in_another_document_is_fetched(database: ScratchDatabase, feed: LdesSite) -> None:
     name = f"{feed.url}/members/a"
     feed.leaves["/root"].body = (
         f"<{feed.url}/ldes> <https://w3id.org/tree#view> <{feed.url}/root> ; <https://w3id.org/tree#member> <{name}> ."
@@ -291,7 +291,7 @@ async def test_a_stream_is_entered_by_the_address_of_anything_of_it(
     assert (run.stats.created if run.status == "completed" else None) == created, run.error
 
 
-async def test_it_is_told_how_a_stream_is_followed(database: ScratchDatabase, feed: LdesSite) -> None:
+async def test_the_state_of_a_stream_is_reported(database: ScratchDatabase, feed: LdesSite) -> None:
     feed.description += "ldes:pollingInterval 60 ;"
     feed.chain([feed.event("a")], [feed.event("b")])
     async with database.open() as r:

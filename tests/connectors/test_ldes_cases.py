@@ -197,7 +197,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", SHAPES)
-async def test_a_shape_decides_what_belongs_to_a_member(
+async def test_a_shape_decides_the_statements_of_a_member(
     feed: LdesSite, follow: Callable[..., Follower], name: str, order: str
 ) -> None:
     of_feed, option, is_inside = SHAPES[name]
@@ -333,9 +333,7 @@ async def test_members_that_would_have_to_wait_without_end_are_an_error(
             await follow(order=order).run()
 
 
-async def test_members_that_no_time_tells_apart_come_by_their_sequence(
-    feed: LdesSite, follow: Callable[..., Follower]
-) -> None:
+async def test_members_of_one_time_come_by_their_sequence(feed: LdesSite, follow: Callable[..., Follower]) -> None:
     feed.description = "ldes:sequencePath ex:number ; ldes:versionOfPath dct:isVersionOf ;"
     numbers = [3, 1, 2]
     feed.leaves["/root"] = Leaf([Event("a", n, f"title {n}", more=f"ex:number {n} ;") for n in numbers])
@@ -377,7 +375,7 @@ async def test_a_member_on_two_pages_is_handed_on_once_also_after_a_restart(
 @pytest.mark.parametrize(
     ("codes", "tries", "members"), [([429, 503], 3, 2), ([500, 500], 2, None), ([404], 3, None), ([410], 1, 1)]
 )
-async def test_what_may_pass_is_tried_again_and_what_does_not_is_an_error(
+async def test_temporary_failures_are_retried_and_lasting_ones_are_errors(
     feed: LdesSite, follow: Callable[..., Follower], codes: list[int], tries: int, members: int | None
 ) -> None:
     feed.leaves = {"/root": Leaf([Event("a", 1)], [("/next", None, 0)])}
@@ -416,7 +414,7 @@ async def test_redirects_are_followed_and_a_loop_is_an_error(feed: LdesSite, fol
         await follow(url=f"{feed.url}/loop").run()
 
 
-async def test_a_page_that_was_immutable_is_not_asked_for_again_though_it_moved(
+async def test_a_page_that_was_immutable_is_not_requested_again_though_it_moved(
     feed: LdesSite, follow: Callable[..., Follower]
 ) -> None:
     feed.leaves = {"/root": Leaf([], [("/full", None, 0)]), "/full": Leaf([Event("a", 1)], header="public, immutable")}

@@ -88,7 +88,7 @@ def test_a_time_may_be_at_the_end_of_a_path() -> None:
     assert moment_of(member.time) == "2024-01-01T00:00:00Z"
 
 
-def test_a_sequence_a_transaction_and_a_deletion_are_told() -> None:
+def test_a_sequence_a_transaction_and_a_deletion_are_read() -> None:
     stream = (
         "<https://farm.example/ldes> tree:view <> ; ldes:sequencePath ex:n ; ldes:versionOfPath dct:isVersionOf ;"
         " ldes:transactionPath ex:in ; ldes:transactionFinalizedPath ex:last ; ldes:versionDeleteObject ex:Removal ;"
@@ -146,7 +146,7 @@ def test_several_relations_to_one_page_hold_together_and_other_paths_bound_nothi
     assert (other.low, other.high, other.is_older) == (None, None, False)
 
 
-def test_a_stream_tells_how_it_is_kept_and_asked() -> None:
+def test_a_stream_declares_its_retention_and_polling() -> None:
     turtle = HEAD + "ex:a . <https://farm.example/ldes> ldes:pollingInterval 90 . <> ldes:immutable true ;"
     turtle += " tree:viewDescription [ ldes:retentionPolicy [ a ldes:LatestVersionSubset ] ] ."
     document = StreamBody(turtle.encode(), PAGE, "text/turtle", None)

@@ -183,7 +183,7 @@ def test_what_belongs_to_a_member_by_its_shape(name: str) -> None:
     assert answer.wanted == []
 
 
-def test_what_points_to_a_member_is_told_in_its_text() -> None:
+def test_nodes_that_point_to_a_member_are_in_its_text() -> None:
     [member] = read(*CASES["an inverse with a shape brings what that says"][:2]).members
 
     assert "- q: X" in member.text
@@ -291,7 +291,7 @@ async def test_a_shape_may_be_a_file_and_another_one_is_not_mixed_with_it(
         (b"#" * (5 << 20), "more than 4,194,304 bytes"),
     ],
 )
-async def test_a_file_that_holds_no_shape_is_an_error_before_anything_is_asked_for(
+async def test_a_file_that_holds_no_shape_is_an_error_before_anything_is_requested(
     feed: LdesSite, tmp_path: Path, body: bytes | None, why: str
 ) -> None:
     path = tmp_path / "shape.ttl"

@@ -86,7 +86,7 @@ async def keep(r: Rowen, portal: Any, **options: Any) -> Run:
 
 
 @pytest.mark.parametrize("style", ["get", "post"])
-async def test_an_api_too_slow_for_its_own_pages_is_asked_for_smaller_ones(
+async def test_an_api_too_slow_for_its_own_pages_is_requested_smaller_ones(
     database: ScratchDatabase, api: WeakApi, style: str
 ) -> None:
     api.fill(50)
@@ -117,7 +117,7 @@ async def test_what_stands_before_a_collection_that_an_api_fails_over_is_stored(
     assert (healed.status, healed.complete, len(contents(database))) == ("completed", True, 50)
 
 
-async def test_an_api_that_refuses_a_limit_says_what_went_wrong_first(database: ScratchDatabase, api: WeakApi) -> None:
+async def test_an_api_that_refuses_a_limit_reports_the_first_error(database: ScratchDatabase, api: WeakApi) -> None:
     api.fill(50)
     api.poison, api.minds_limit = "c0033", False
     async with database.open() as r:
@@ -139,7 +139,7 @@ async def test_the_time_limit_of_an_api_grows(
     assert (run.status, run.stats.created) == ("completed", 5)
 
 
-async def test_a_udata_too_slow_for_large_pages_is_asked_for_small_ones(
+async def test_a_udata_too_slow_for_large_pages_is_requested_small_ones(
     database: ScratchDatabase, udata: WeakUdata
 ) -> None:
     udata.fill(130)

@@ -44,7 +44,7 @@ def put_npm_in_path(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) 
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
 
-async def test_pip_tells_the_index_and_its_login_is_sent_but_never_kept(
+async def test_the_index_comes_from_pip_and_its_login_is_sent_but_never_stored(
     database: ScratchDatabase, index: PythonIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index.publish("hay", "1.0", description="Dry grass.")
@@ -87,9 +87,7 @@ async def test_pip_that_does_not_run_is_a_usage_error_with_the_way_out(monkeypat
     assert "--option registry=URL" in (caught.value.hint or "")
 
 
-async def test_npm_tells_the_registry_of_a_scope_before_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_npm_prefers_the_registry_of_a_scope(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_npm_in_path(
         *(tmp_path, monkeypatch),
         'case "$3" in @farm:registry) echo http://farm.example/;; *:registry) echo undefined;; '

@@ -138,7 +138,9 @@ async def test_a_record_that_breaks_after_it_was_stored_is_kept(database: Scratc
     assert (healed.status, healed.stats.updated, healed.stats.failed) == ("completed", 1, 0)
 
 
-async def test_a_portal_that_is_down_is_not_asked_record_by_record(database: ScratchDatabase, portal: Failing) -> None:
+async def test_a_portal_that_is_down_gets_no_request_for_each_record(
+    database: ScratchDatabase, portal: Failing
+) -> None:
     portal.fill(30)
     async with database.open() as r:
         await keep(r, portal, page_size=100)
@@ -175,9 +177,7 @@ async def test_one_moment_of_trouble_costs_no_run_however_small_the_pages(
     assert run.stats.requests <= 14
 
 
-async def test_a_weak_portal_is_not_asked_for_too_much_again_and_again(
-    database: ScratchDatabase, portal: Failing
-) -> None:
+async def test_a_weak_portal_gets_no_repeated_requests_for_too_much(database: ScratchDatabase, portal: Failing) -> None:
     portal.fill(600)
     portal.broken_above = 12
     async with database.open() as r:

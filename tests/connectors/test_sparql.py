@@ -50,7 +50,7 @@ def test_only_addresses_that_show_an_endpoint_are_recognised(address: str, url: 
     assert url is None or Sparql.accept(url) == url
 
 
-def test_a_catalogue_of_data_europa_eu_is_asked_for_at_its_endpoint() -> None:
+def test_a_catalogue_of_data_europa_eu_is_requested_at_its_endpoint() -> None:
     expected = ("https://data.europa.eu/sparql", "http://data.europa.eu/88u/catalogue/govdata")
 
     assert resolve_endpoint("https://data.europa.eu/data/catalogues/govdata", None) == expected
@@ -165,7 +165,7 @@ async def test_deletions_are_found_by_the_count(database: ScratchDatabase, porta
 
 @pytest.mark.parametrize("tells", [True, False])
 @pytest.mark.parametrize("cap", [30, 100, 37])
-async def test_answers_cut_off_without_a_word_are_asked_for_in_smaller_parts(
+async def test_silently_truncated_answers_are_requested_in_smaller_parts(
     database: ScratchDatabase, portal: SparqlEndpoint, cap: int, tells: bool
 ) -> None:
     portal.fill(20)
@@ -300,7 +300,7 @@ async def test_a_busy_endpoint_is_waited_for(database: ScratchDatabase, portal: 
     assert (run.status, run.stats.created) == ("completed", 20)
 
 
-async def test_an_answer_that_the_endpoint_says_to_be_partial_is_not_believed(
+async def test_an_answer_that_the_endpoint_marks_as_partial_proves_nothing(
     database: ScratchDatabase, portal: SparqlEndpoint
 ) -> None:
     portal.fill(4)
@@ -311,7 +311,7 @@ async def test_an_answer_that_the_endpoint_says_to_be_partial_is_not_believed(
     assert (run.stats.created, run.stats.failed) == (0, 4)
 
 
-def test_rows_are_read_without_what_is_not_bound() -> None:
+def test_rows_are_read_without_unbound_cells() -> None:
     answer = {
         "head": {"vars": ["a", "b", "c"]},
         "results": {

@@ -122,7 +122,7 @@ async def test_a_list_of_identifiers_that_ran_out_of_time_proves_nothing_without
     assert "in its time" in (run.error or "")
 
 
-async def test_a_batch_that_fails_at_times_is_asked_for_in_parts_and_grows_again(
+async def test_a_batch_that_fails_at_times_is_requested_in_parts_and_grows_again(
     database: ScratchDatabase, portal: Moody
 ) -> None:
     portal.fill(400)

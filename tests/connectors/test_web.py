@@ -46,7 +46,7 @@ def paths(database: ScratchDatabase, site: Site) -> set[str]:
     return {url.removeprefix(site.url) for url in contents(database)}
 
 
-async def test_by_default_only_what_lies_below_the_start_is_visited(database: ScratchDatabase, site: Site) -> None:
+async def test_by_default_only_pages_below_the_start_are_visited(database: ScratchDatabase, site: Site) -> None:
     out = ("/", "/other", "/docs-old/x", "http://elsewhere.example/docs/", f"{site.url.replace('127', '128')}/docs/x")
     site.put("/docs/", "Docs", links=("a", "sub/b", *out))
     site.put("/docs/a", "A", links=("../docs/sub/../a", "../p1"))
@@ -155,7 +155,7 @@ async def test_the_most_pages_are_the_first_ones_whatever_comes_back_first(
     assert (run.stats.requests, again.stats.requests, again.stats.not_modified) == (5, 5, 4)
 
 
-async def test_a_walk_that_reached_its_limit_is_not_complete_and_says_what_is_beyond(
+async def test_a_walk_that_reached_its_limit_is_not_complete_and_counts_the_pages_beyond(
     database: ScratchDatabase, site: Site
 ) -> None:
     async with database.open() as r:
@@ -221,7 +221,7 @@ async def test_more_pages_than_before_push_out_none(database: ScratchDatabase, s
     assert (fewer.stats.deleted, paths(database, site)) == (1, {"/", "/p1", "/p2"})
 
 
-async def test_what_robots_txt_forbids_is_not_asked_for_and_deleted_when_it_was_held(
+async def test_pages_that_robots_txt_forbids_are_not_requested_and_deleted_if_stored(
     database: ScratchDatabase, site: Site
 ) -> None:
     async with database.open() as r:
@@ -360,9 +360,7 @@ async def test_links_that_are_not_to_be_followed_are_not_also_when_the_page_did_
     assert (again.stats.not_modified, again.stats.rows_written) == (7, 0)
 
 
-async def test_none_means_both_and_what_others_are_asked_is_not_our_concern(
-    database: ScratchDatabase, site: Site
-) -> None:
+async def test_none_means_both_and_rules_for_other_crawlers_are_ignored(database: ScratchDatabase, site: Site) -> None:
     site.alter("/p1", headers={"X-Robots-Tag": "none"})
     site.alter("/p2", headers={"X-Robots-Tag": "otherbot: noindex, nofollow"})
     async with database.open() as r:

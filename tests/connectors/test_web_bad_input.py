@@ -258,7 +258,7 @@ async def test_malformed_pages_harm_no_other(database: ScratchDatabase, site: Si
     assert (again.stats.created, again.stats.updated, again.stats.deleted) == (0, 0, 0)
 
 
-async def test_a_server_whose_etag_changes_every_time_is_believed_by_its_bodies(
+async def test_a_server_whose_etag_changes_every_time_is_compared_by_its_bodies(
     database: ScratchDatabase, site: Site
 ) -> None:
     numbers = iter(range(100))

@@ -135,7 +135,7 @@ async def test_what_a_campaign_adds_to_a_url_is_no_other_page(database: ScratchD
     assert len([path for path in site.asked() if "sale" in path]) == 0
 
 
-async def test_links_that_are_no_pages_are_never_asked_for(database: ScratchDatabase, site: Site) -> None:
+async def test_links_that_are_no_pages_are_never_requested(database: ScratchDatabase, site: Site) -> None:
     links = (
         "javascript:alert(1)",
         "JavaScript:void(0)",

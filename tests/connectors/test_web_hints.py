@@ -60,7 +60,7 @@ async def test_dates_that_proved_true_spare_most_requests(database: ScratchDatab
         assert len(site.asked()) < 10
 
 
-async def test_a_page_with_a_new_date_is_asked_for_although_the_dates_are_trusted(
+async def test_a_page_with_a_new_date_is_requested_although_the_dates_are_trusted(
     database: ScratchDatabase, site: Site
 ) -> None:
     paths = forty(site)
@@ -79,7 +79,7 @@ async def test_a_page_with_a_new_date_is_asked_for_although_the_dates_are_truste
         assert run.stats.updated == 1
 
 
-async def test_pages_that_failed_are_asked_for_again_although_their_dates_are_old_by_then(
+async def test_pages_that_failed_are_requested_again_although_their_dates_are_old_by_then(
     database: ScratchDatabase, site: Site
 ) -> None:
     paths = forty(site)
@@ -102,7 +102,7 @@ async def test_pages_that_failed_are_asked_for_again_although_their_dates_are_ol
         assert (broken.stats.failed, healed.stats.updated, healed.stats.failed) == (20, 20, 0)
 
 
-async def test_a_sitemap_that_lies_is_found_out_and_dropped(database: ScratchDatabase, site: Site) -> None:
+async def test_a_sitemap_with_false_dates_is_detected_and_distrusted(database: ScratchDatabase, site: Site) -> None:
     paths = forty(site)
     async with database.open() as r:
         await r.sync(f"{site.url}/")

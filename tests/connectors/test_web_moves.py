@@ -101,7 +101,7 @@ async def test_a_redirect_out_of_the_site_is_not_followed_and_deletes_the_page(
     assert (run.status, run.stats.deleted, run.stats.failed, run.stats.requests) == ("completed", 1, 0, 14)
 
 
-async def test_a_redirect_to_a_page_that_is_held_makes_no_second_one(database: ScratchDatabase, site: Site) -> None:
+async def test_a_redirect_to_a_stored_page_makes_no_second_item(database: ScratchDatabase, site: Site) -> None:
     site.pages["/p12"] = redirect("/p1")
     async with database.open() as r:
         run = await keep(r, site)
@@ -183,9 +183,7 @@ async def test_a_page_that_moved_to_where_nothing_answers_yet_is_kept_until_it_d
     assert index_of(database) == index_of(await rebuilt(new_database, site))
 
 
-async def test_an_outage_of_a_redirect_loses_nothing_of_what_lies_behind_it(
-    database: ScratchDatabase, site: Site
-) -> None:
+async def test_an_outage_of_a_redirect_loses_no_page_behind_it(database: ScratchDatabase, site: Site) -> None:
     site.pages["/deep"] = site.pages["/p2"]
     site.pages["/p2"] = redirect("/deep")
     async with database.open() as r:
@@ -259,7 +257,7 @@ async def test_pages_that_prefer_each_other_are_one_item_also_when_one_changes(
     assert index_of(database) == index_of(await rebuilt(new_database, site))
 
 
-async def test_a_page_that_prefers_what_redirects_to_it_is_taken_where_it_is(
+async def test_a_page_whose_canonical_address_redirects_to_it_keeps_its_url(
     database: ScratchDatabase, site: Site
 ) -> None:
     site.put("/p12", "Page 12", links=("/a", "/a/"))
@@ -306,7 +304,7 @@ async def test_one_body_under_two_spellings_is_one_item_until_they_differ(
     assert index_of(database) == index_of(await rebuilt(new_database, site))
 
 
-async def test_of_two_spellings_the_one_that_is_met_first_now_is_kept(
+async def test_of_two_spellings_the_first_one_of_the_walk_is_stored(
     database: ScratchDatabase, site: Site, new_database: Callable[[], ScratchDatabase]
 ) -> None:
     site.put("/p12", "Page 12", links=("/a/", "/a/index.html"))
@@ -422,7 +420,7 @@ async def test_pages_that_vanish_cost_no_request_where_nothing_is_new(database: 
 
 
 @pytest.mark.parametrize("batch", [2000, 1])
-async def test_no_more_pages_that_vanished_are_asked_for_than_are_new(
+async def test_no_more_pages_that_vanished_are_requested_than_are_new(
     database: ScratchDatabase, site: Site, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
     monkeypatch.setattr(items, "every_known", partial(items.every_known, batch=batch))
@@ -438,7 +436,7 @@ async def test_no_more_pages_that_vanished_are_asked_for_than_are_new(
     assert len([line.path for line in site.log if line.path.startswith("/p")]) == 2
 
 
-async def test_pages_that_vanished_are_not_asked_for_where_something_may_still_lead_to_them(
+async def test_pages_that_vanished_are_not_requested_where_something_may_still_lead_to_them(
     database: ScratchDatabase, site: Site
 ) -> None:
     site.put("/deep", "Deep", "All that lies below.", links=("/p1",))

@@ -121,7 +121,7 @@ async def test_a_page_that_leaves_by_script_is_taken_where_it_goes(database: Scr
     assert list(contents(database)) == [f"{app.url}/hay"]
 
 
-async def test_without_a_browser_a_site_that_is_always_rendered_fails_before_its_pages_are_asked_for(
+async def test_without_a_browser_a_site_that_is_always_rendered_fails_before_its_pages_are_requested(
     database: ScratchDatabase, app: App
 ) -> None:
     run = await sync(database, app, render="always", settings=NO_BROWSER)

@@ -147,7 +147,7 @@ async def test_a_front_that_leads_to_a_single_page_hides_no_boilerplate(database
     assert first.stats.requests <= len(NAMES) + 4
 
 
-async def test_a_page_that_is_none_of_ours_has_no_say_in_what_all_pages_share(
+async def test_a_page_outside_the_scope_does_not_count_for_the_boilerplate(
     database: ScratchDatabase, site: Site, new_database: Callable[[], ScratchDatabase]
 ) -> None:
     """It comes whole in a first walk, and as a bridge that did not change in the next."""

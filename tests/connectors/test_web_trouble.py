@@ -99,7 +99,9 @@ async def test_a_walk_on_which_most_pages_fail_is_partial_unless_the_site_is_sma
     assert (run.status, run.stats.failed, run.stats.deleted) == (status, size - 1, 0)
 
 
-async def test_a_page_that_is_gone_takes_along_what_it_alone_led_to(database: ScratchDatabase, site: Site) -> None:
+async def test_a_page_that_is_gone_takes_along_the_pages_that_only_it_linked_to(
+    database: ScratchDatabase, site: Site
+) -> None:
     async with database.open() as r:
         await keep(r, site)
         del site.pages["/p5"]
@@ -124,7 +126,7 @@ async def test_a_page_that_comes_back_is_created_again(database: ScratchDatabase
     assert (run.stats.created, len(contents(database))) == (1, 13)
 
 
-async def test_more_orphans_than_may_vanish_unasked_are_held_back(database: ScratchDatabase, site: Site) -> None:
+async def test_deletions_of_too_many_orphans_are_pending(database: ScratchDatabase, site: Site) -> None:
     async with database.open() as r:
         await keep(r, site)
         site.put("/", "Page 0", "We have moved.")
@@ -176,9 +178,7 @@ async def test_a_part_of_the_site_whose_robots_txt_cannot_be_read_keeps_its_page
     assert contents(database) == stored
 
 
-async def test_a_first_crawl_that_is_killed_pays_only_for_what_was_in_flight(
-    database: ScratchDatabase, site: Site
-) -> None:
+async def test_a_killed_first_crawl_repeats_only_requests_in_progress(database: ScratchDatabase, site: Site) -> None:
     whole = site.pages["/p12"]
     site.alter("/p12", handler=hang)
     killed = await asyncio.create_subprocess_exec(
@@ -198,7 +198,7 @@ async def test_a_first_crawl_that_is_killed_pays_only_for_what_was_in_flight(
     assert run.stats.chunks_written == 1
 
 
-async def test_a_run_that_is_stopped_keeps_what_it_has_and_the_next_one_the_rest(
+async def test_a_stopped_run_keeps_its_pages_and_the_next_one_reads_the_rest(
     database: ScratchDatabase, site: Site
 ) -> None:
     async with database.open() as r:
@@ -246,7 +246,7 @@ async def test_headers_are_sent_to_the_origin_alone_and_a_secret_is_nowhere_else
     assert SECRET not in str(database.query("select to_jsonb(s)::text from source s"))
 
 
-async def test_a_missing_secret_fails_the_run_before_anything_is_asked_and_says_where_it_was_looked_for(
+async def test_a_missing_secret_fails_the_run_before_any_request_and_names_its_reference(
     database: ScratchDatabase, site: Site
 ) -> None:
     async with database.open() as r:

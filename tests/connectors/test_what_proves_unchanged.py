@@ -219,7 +219,7 @@ async def test_a_page_that_is_too_large_by_now_goes_although_its_origin_would_an
     assert f"{site.url}/p2" not in {url for (url,) in database.query("select url from item")}
 
 
-async def test_after_the_limit_was_changed_pages_are_asked_for_with_validators_again(
+async def test_after_the_limit_was_changed_pages_are_requested_with_validators_again(
     database: ScratchDatabase, site: Site
 ) -> None:
     async with database.open() as r:
@@ -262,7 +262,7 @@ async def test_nofollow_that_arrives_with_a_304_is_obeyed(
     assert (run.stats.deleted, run.stats.unchanged) == (4, 9)
 
 
-async def test_an_origin_that_leaves_the_header_out_of_its_304_is_asked_for_the_page_once_more_and_then_trusted(
+async def test_an_origin_that_leaves_the_header_out_of_its_304_is_requested_the_page_once_more_and_then_trusted(
     database: ScratchDatabase, site: Site
 ) -> None:
     site.alter("/p12", headers=HIDDEN)
