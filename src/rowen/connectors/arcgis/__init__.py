@@ -75,7 +75,7 @@ def steady(record: Json) -> Json:
 def dataset_of(record: Json, url: str, *, language: str | None = None) -> Dataset:
     """Return the dataset of a record; missing values stay empty."""
     facts, identifier = facts_of(record), identifier_of(record)
-    said = wordings(facts.get("title"), facts.get("description") or facts.get("snippet"), preferred=language)
+    wording = wordings(facts.get("title"), facts.get("description") or facts.get("snippet"), preferred=language)
     names = (plain(word(facts.get(name))) for name in ("source", "orgTitle", "accessInformation", "owner"))
     licences = (plain(word(facts.get(name))) for name in ("license", "licenseInfo"))
     # A culture is a code, or a portal's words for a language, as in "english (united states)".
@@ -94,8 +94,8 @@ def dataset_of(record: Json, url: str, *, language: str | None = None) -> Datase
     return Dataset(
         url=url,
         identifier=identifier,
-        title=said.title or word(facts.get("name")) or identifier,
-        description=said.description or plain(word(facts.get("snippet"))),
+        title=wording.title or word(facts.get("name")) or identifier,
+        description=wording.description or plain(word(facts.get("snippet"))),
         tags=(
             *filter(None, map(word, listed(facts.get("tags")))),
             *(category.removeprefix("/Categories/").strip("/") for category in categories),
@@ -111,7 +111,7 @@ def dataset_of(record: Json, url: str, *, language: str | None = None) -> Datase
         resources=(file,) if data_url else (),
         columns=together(column for layer in fields for column in columns_in(layer)),
         record_kind=kind_named([kind]) or ("other" if kind else None),
-        texts=said.others,
+        texts=wording.others,
         source=steady(record),
     )
 

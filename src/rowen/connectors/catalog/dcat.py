@@ -96,8 +96,8 @@ def dataset_of(
         _by_language(graph.values(node, *_TITLES), min),
         _by_language(graph.values(node, *_DESCRIPTIONS), _together),
     )
-    said = wordings(titles, descriptions, preferred=language)
-    main, iri, identifier = said.language, _name(node), _identifier(graph, node)
+    wording = wordings(titles, descriptions, preferred=language)
+    main, iri, identifier = wording.language, _name(node), _identifier(graph, node)
 
     def label(*names: str) -> str:
         return _first(_labels(graph, graph.values(node, *names), main))
@@ -117,12 +117,12 @@ def dataset_of(
     return Dataset(
         url=item_url(graph, node, source),
         identifier=identifier or iri,
-        title=said.title or identifier or iri or "Untitled",
-        description=said.description,
+        title=wording.title or identifier or iri or "Untitled",
+        description=wording.description,
         tags=tuple(name for value in (*keywords, *themes) for name in _names_of(graph, value)),
         publisher=unquote(organisation[1]) if organisation else publisher,
         licence=licence,
-        languages=tuple(dict.fromkeys(codes or ([main, *sorted(said.others)] if main else []))),
+        languages=tuple(dict.fromkeys(codes or ([main, *sorted(wording.others)] if main else []))),
         issued=min(filter(None, map(iso, _texts(graph.values(node, *_ISSUED)))), default=None),
         modified=iso(_modified(graph, node)),
         spatial="; ".join(_places(graph, node, main)),
@@ -132,7 +132,7 @@ def dataset_of(
         name=iri.rstrip("/").rpartition("/")[2],
         resources=tuple(_resources(graph, node, main)),
         record_kind=_record_kind(graph, node),
-        texts=said.others,
+        texts=wording.others,
         source=graph.written(node, borders) if record is None else record,
     )
 

@@ -336,13 +336,13 @@ class PortalClient:
             idle_s=self.idle_s or self.size.limit_s,
         )
 
-    async def page(
+    async def request_page(
         self, ask: Callable[[int], Awaitable[T]], *, most: int | None = None, alive: Question | None = None
     ) -> T:
         """Return the answer for a page, of a smaller size as long as the catalog fails.
 
-        Raises what went wrong with a single record. `alive` is a cheap question that a catalog answers whatever is
-        wrong with its records: without it, no fewer than `LEAST_ROWS` are requested.
+        Raises the error of a single record. `alive` is a cheap request that a catalog answers even if it fails over its
+        records: without it, no fewer than `LEAST_ROWS` are requested.
         """
         self._is_patient = False
         while True:

@@ -93,7 +93,9 @@ class DatedSearch(SearchListing):
 
     async def _read_page(self, question: DatedQuestion) -> DatedAnswer:
         try:
-            return await self._portal.page(partial(self._request, question), alive=partial(self._check, question))
+            return await self._portal.request_page(
+                partial(self._request, question), alive=partial(self._check, question)
+            )
         except UNRECEIVED as problem:
             return await self._pass(question, problem)
 

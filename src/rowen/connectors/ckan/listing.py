@@ -319,7 +319,7 @@ class CkanListing(Listing):
         try:
             # A portal that fails over the filter fails each time: its count is requested once.
             alive = partial(self._search, 0, 0, since=since, once=since is not None)
-            return await self._portal.page(ask, alive=alive)
+            return await self._portal.request_page(ask, alive=alive)
         except UNRECEIVED as problem:
             if isinstance(problem, TooMuchError) and self._portal.unread > MOST_UNREAD:
                 raise

@@ -114,7 +114,9 @@ class PackageLists:
         The newest come first in most portals: an edit during the walk may hide a record, which the count then shows.
         """
         while True:
-            wanted, records, response = await self._portal.page(partial(self._records, offset), alive=self.names)
+            wanted, records, response = await self._portal.request_page(
+                partial(self._records, offset), alive=self.names
+            )
             offset += len(records)
             # A portal that ignores the limit has given everything at once.
             is_end = not records or offset >= declared or len(records) > wanted

@@ -39,9 +39,9 @@ def dataset_of(record: Json, address: CkanAddress, *, language: str | None = Non
         named = {str(extra.get("key")): extra.get("value") for extra in objects(extras)}
         extras = {**{name.casefold(): value for name, value in named.items()}, **named}
     notes = record.get("notes") or record.get("description")
-    said = wordings(record.get("title"), notes, preferred=language)
+    wording = wordings(record.get("title"), notes, preferred=language)
     name = word(record.get("name"))
-    places = (place_of(value, said.language) for field in _PLACES if (value := _either(record, extras, field)))
+    places = (place_of(value, wording.language) for field in _PLACES if (value := _either(record, extras, field)))
     # Harvested metadata, an extension's type of packages, or data.gov's mark of a collection.
     is_collection = word(_either(record, extras, "collection_metadata")).casefold() == "true"
     record_kind = "series" if is_collection else kind_named(word(_either(record, extras, name)) for name in _KINDS)
@@ -53,22 +53,22 @@ def dataset_of(record: Json, address: CkanAddress, *, language: str | None = Non
     return Dataset(
         url=address.item(identifier),
         identifier=identifier,
-        title=said.title or name,
-        description=said.description,
-        tags=tuple(_tags(record, said.language)),
-        publisher=_publisher(record, extras, said.language),
-        licence=_licence(record, said.language),
+        title=wording.title or name,
+        description=wording.description,
+        tags=tuple(_tags(record, wording.language)),
+        publisher=_publisher(record, extras, wording.language),
+        licence=_licence(record, wording.language),
         languages=codes_of(filter(None, map(word, listed(languages))))
-        or tuple(dict.fromkeys([said.language, *sorted(said.others)] if said.language else [])),
+        or tuple(dict.fromkeys([wording.language, *sorted(wording.others)] if wording.language else [])),
         issued=iso(record.get("issued") or extras.get("issued")) or iso(record.get("metadata_created")),
         modified=iso(record.get("modified") or extras.get("modified")) or iso(record.get("metadata_modified")),
         spatial=_first(places),
         temporal=_period(record, extras),
         usual_page=address.item(name or identifier),
         name=name,
-        resources=tuple(_resource(resource, said.language) for resource in objects(record.get("resources"))),
+        resources=tuple(_resource(resource, wording.language) for resource in objects(record.get("resources"))),
         record_kind=record_kind,
-        texts=said.others,
+        texts=wording.others,
         source=steady(record),
     )
 

@@ -328,7 +328,7 @@ class Catalogue(Listing):
             return answer
 
         try:
-            answer = await self._portal.page(once, alive=lambda: self._ask(CswQuestion()))
+            answer = await self._portal.request_page(once, alive=lambda: self._ask(CswQuestion()))
         except UNRECEIVED as problem:
             return await self._hole(question, problem)
         self._holes = 0

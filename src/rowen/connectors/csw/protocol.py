@@ -163,32 +163,32 @@ class CswQuestion:
 
     def arguments(self, dialect: CswDialect) -> dict[str, str]:
         """Return the question in the parameters of a URL."""
-        said = {
+        arguments = {
             "request": "GetRecords",
             **self._attributes(dialect),
             "typeNames": dialect.types,
             "elementSetName": "brief" if self.brief else "full",
         }
         if self.since is not None and dialect.modified:
-            said |= {
+            arguments |= {
                 "constraintLanguage": "CQL_TEXT",
                 "constraint_language_version": "1.1.0",
                 "constraint": f"{dialect.modified} >= '{literal(self.since)}'",
             }
         way = "D" if self.last_first else "A"
-        return said | ({"sortBy": f"{prop}:{way}"} if (prop := self._sorted_by(dialect)) else {})
+        return arguments | ({"sortBy": f"{prop}:{way}"} if (prop := self._sorted_by(dialect)) else {})
 
     def _attributes(self, dialect: CswDialect) -> dict[str, str]:
-        said = {
+        attributes = {
             "service": "CSW",
             "version": dialect.version,
             "outputFormat": "application/xml",
             "outputSchema": dialect.plain_schema if self.brief else dialect.schema,
         }
         if dialect.version == "3.0.0":
-            return said | {"startPosition": str(self.at), "maxRecords": str(self.size)}
+            return attributes | {"startPosition": str(self.at), "maxRecords": str(self.size)}
         kind = "results" if self.size else "hits"
-        return said | {"resultType": kind, "startPosition": str(self.at), "maxRecords": str(self.size or 1)}
+        return attributes | {"resultType": kind, "startPosition": str(self.at), "maxRecords": str(self.size or 1)}
 
     def _sorted_by(self, dialect: CswDialect) -> str | None:
         return dialect.modified if self.by_date else dialect.sort

@@ -26,11 +26,11 @@ _LABELS = ("prefLabel", "label", "title", "name", "@value", "@id")
 
 def dataset_of(record: Json, document: str, *, language: str | None = None) -> Dataset:
     """Return the dataset of a record; missing values stay empty."""
-    said = wordings(record.get("title"), record.get("description"), preferred=language)
+    wording = wordings(record.get("title"), record.get("description"), preferred=language)
     identifier = _identifier(record)
     files = objects(record.get("distribution"))
     # DCAT-US 3 puts the licence to the files: that of the dataset is theirs if they have the same.
-    licences = {_label(file.get("license"), said.language) for file in files}
+    licences = {_label(file.get("license"), wording.language) for file in files}
     # A whole geometry stays in the source's record.
     place = place_of(record.get("spatial"))
     endpoints = [
@@ -42,20 +42,20 @@ def dataset_of(record: Json, document: str, *, language: str | None = None) -> D
     return Dataset(
         url=item_url(record, document),
         identifier=identifier,
-        title=said.title or identifier or word(record.get("landingPage")) or "Untitled",
-        description=said.description,
+        title=wording.title or identifier or word(record.get("landingPage")) or "Untitled",
+        description=wording.description,
         tags=tuple(_words(record.get("keyword"), record.get("theme"))),
-        publisher=_name(record.get("publisher"), said.language),
-        licence=_label(record.get("license"), said.language) or (licences.pop() if len(licences) == 1 else ""),
-        languages=codes_of(_words(record.get("language"))) or tuple(filter(None, [said.language])),
+        publisher=_name(record.get("publisher"), wording.language),
+        licence=_label(record.get("license"), wording.language) or (licences.pop() if len(licences) == 1 else ""),
+        languages=codes_of(_words(record.get("language"))) or tuple(filter(None, [wording.language])),
         issued=iso(_bare(record.get("issued"))),
         modified=iso(_bare(record.get("modified"))),
         spatial=place if len(place) <= _LONGEST_PLACE else "",
         temporal=", ".join(_periods(record.get("temporal"))),
         landing_page=word(_bare(record.get("landingPage"))),
-        resources=(*(_resource(file, said.language) for file in files), *endpoints),
+        resources=(*(_resource(file, wording.language) for file in files), *endpoints),
         record_kind=kind_named(_words(record.get("@type"))),
-        texts=said.others,
+        texts=wording.others,
         source=record,
     )
 

@@ -278,7 +278,7 @@ class RdfListing(Listing):
         part = _Slice.of(wanted.url)
         while part is not None:
             try:
-                return await self._portal.page(partial(self._sized, part, tokens), alive=self._is_there)
+                return await self._portal.request_page(partial(self._sized, part, tokens), alive=self._is_there)
             except UNRECEIVED as problem:
                 if self._portal.unread >= MOST_UNREAD:
                     raise

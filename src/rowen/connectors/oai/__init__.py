@@ -61,8 +61,8 @@ def accept(address: str) -> str | None:
 
 def ask(base: str, verb: str, **arguments: str | None) -> str:
     """Return the URL of a question; `from_` stands for `from`, which Python keeps for itself."""
-    said = {name.rstrip("_"): value for name, value in arguments.items() if value is not None}
-    query = urlencode({"verb": verb, **said}, quote_via=quote, safe="", errors="surrogatepass")
+    named = {name.rstrip("_"): value for name, value in arguments.items() if value is not None}
+    query = urlencode({"verb": verb, **named}, quote_via=quote, safe="", errors="surrogatepass")
     return f"{base}{'&' if '?' in base else '?'}{query}"
 
 

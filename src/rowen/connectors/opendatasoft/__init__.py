@@ -144,11 +144,11 @@ def dataset_of(record: Json, address: OpenDataSoftAddress, *, language: str | No
     """Return the dataset of a record; missing values stay empty."""
     identifier = identifier_of(record)
     metas, dcat = metas_of(record), metas_of(record, "dcat")
-    said = wordings(metas.get("title"), metas.get("description"), preferred=language)
+    wording = wordings(metas.get("title"), metas.get("description"), preferred=language)
     codes = listed(metas.get("metadata_languages")) or listed(metas.get("language"))
     # The coverage in words, else the bounding box of the data.
-    territory = ", ".join(_words(said.language, metas.get("territory")))
-    places = (place_of(dcat.get("spatial"), said.language), territory, place_of(metas.get("bbox"), said.language))
+    territory = ", ".join(_words(wording.language, metas.get("territory")))
+    places = (place_of(dcat.get("spatial"), wording.language), territory, place_of(metas.get("bbox"), wording.language))
     start, end = dcat.get("temporal_coverage_start"), dcat.get("temporal_coverage_end")
     period = f"{iso(start) or word(start)}/{iso(end) or word(end)}" if start or end else word(dcat.get("temporal"))
     resources: list[Resource] = []
@@ -171,20 +171,20 @@ def dataset_of(record: Json, address: OpenDataSoftAddress, *, language: str | No
     return Dataset(
         url=address.item(identifier),
         identifier=identifier,
-        title=said.title or identifier,
-        description=said.description,
-        tags=tuple(_words(said.language, metas.get("keyword"), metas.get("theme"))),
-        publisher=one_of(metas.get("publisher"), said.language) or one_of(dcat.get("creator"), said.language),
-        licence=one_of(metas.get("license"), said.language) or word(metas.get("license_url")),
-        languages=codes_of(filter(None, [*map(word, codes), said.language, *sorted(said.others)])),
+        title=wording.title or identifier,
+        description=wording.description,
+        tags=tuple(_words(wording.language, metas.get("keyword"), metas.get("theme"))),
+        publisher=one_of(metas.get("publisher"), wording.language) or one_of(dcat.get("creator"), wording.language),
+        licence=one_of(metas.get("license"), wording.language) or word(metas.get("license_url")),
+        languages=codes_of(filter(None, [*map(word, codes), wording.language, *sorted(wording.others)])),
         issued=iso(dcat.get("issued")) or iso(dcat.get("created")),
         modified=iso(metas.get("modified")),
         spatial=next(filter(None, places), ""),
         temporal=period,
         usual_page=address.item(identifier),
         resources=tuple(resources),
-        columns=columns_in(record.get("fields"), said.language),
-        texts=said.others,
+        columns=columns_in(record.get("fields"), wording.language),
+        texts=wording.others,
         source=steady(record),
     )
 

@@ -92,7 +92,7 @@ def dataset_of(record: Json, site: str, *, language: str | None = None) -> Datas
     """Return the dataset of a record; missing values stay empty."""
     resource, classes = _part(record, "resource"), _part(record, "classification")
     identifier = identifier_of(record)
-    said = wordings(resource.get("name"), resource.get("description"), preferred=language)
+    wording = wordings(resource.get("name"), resource.get("description"), preferred=language)
     fields = {
         word(field.get("key")).casefold(): word(field.get("value")) for field in objects(classes.get("domain_metadata"))
     }
@@ -120,12 +120,12 @@ def dataset_of(record: Json, site: str, *, language: str | None = None) -> Datas
     return Dataset(
         url=item(site, identifier),
         identifier=identifier,
-        title=said.title or identifier,
-        description=said.description,
+        title=wording.title or identifier,
+        description=wording.description,
         tags=tuple(filter(None, map(word, [*tags, *listed(classes.get("categories"))]))),
         publisher=word(resource.get("attribution")) or publisher or word(_part(record, "metadata").get("domain")),
         licence=word(_part(record, "metadata").get("license")),
-        languages=tuple(filter(None, [said.language, *sorted(said.others)])),
+        languages=tuple(filter(None, [wording.language, *sorted(wording.others)])),
         issued=iso(resource.get("publication_date")) or iso(resource.get("createdAt")),
         modified=iso(resource.get("updatedAt")),
         spatial=_field(fields, _PLACES),
@@ -135,7 +135,7 @@ def dataset_of(record: Json, site: str, *, language: str | None = None) -> Datas
         resources=tuple(files),
         columns=columns_in(columns),
         record_kind=kind_named([form]),
-        texts=said.others,
+        texts=wording.others,
         source=steady(record),
     )
 
@@ -302,7 +302,7 @@ class SocrataListing(SearchListing):
     async def _ask(self, *, most: int = WINDOW, offset: int = 0, **arguments: str) -> _Assets:
         most = min(most, WINDOW - offset)
         more = {**arguments, "offset": offset} if offset else arguments
-        return await self._portal.page(
+        return await self._portal.request_page(
             lambda rows: self._page(rows, **more), most=most, alive=lambda: self._page(0, once=False, **arguments)
         )
 

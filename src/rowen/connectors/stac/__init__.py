@@ -125,7 +125,7 @@ class Collections(Listing):
                 question = _Question(urlunsplit(parts._replace(query=query)))
             return self._once(question, None, could_be_less=rows > 1)
 
-        return await self._portal.page(read, alive=lambda: self._portal.request(self._root))
+        return await self._portal.request_page(read, alive=lambda: self._portal.request(self._root))
 
     async def _once(
         self, at: _Question, tokens: Tokens | None, *, could_be_less: bool = False
