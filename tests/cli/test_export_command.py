@@ -11,16 +11,16 @@ from tests.cli.conftest import PATIENCE_S, Cli
 KILLED_IN_THE_MIDDLE = """
 import os, signal, sys
 from rowen.interfaces.cli import main
-from rowen.publish.lines import JsonLinesWriter
+from rowen.publish.formats import TextWriter
 
-write = JsonLinesWriter.write
+write = TextWriter.write
 
 def write_and_die(self, rows):
     write(self, rows)
     self._out.flush()
     os.kill(os.getpid(), signal.SIGKILL)
 
-JsonLinesWriter.write = write_and_die
+TextWriter.write = write_and_die
 sys.argv = ["rowen", "export", "jsonl", "--to", "out"]
 main()
 """

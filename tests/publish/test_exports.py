@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rowen.errors import ExportError, NotFoundError, RefusedError, UsageError
-from rowen.publish import lines
+from rowen.publish import formats
 from rowen.publish.formats import FORMATS, Format
 from rowen.publish.row import COLUMNS
 from tests.conftest import ScratchDatabase
@@ -299,7 +299,7 @@ async def test_an_earlier_snapshot_that_was_changed_is_refused_with_its_checksum
     identity = out / "1/identity.jsonl"
     identity.write_text(identity.read_text().replace("odd", "even"))
 
-    with pytest.raises(ExportError, match=r"identity\.jsonl is not what its manifest says: SHA-256"):
+    with pytest.raises(ExportError, match=r"identity\.jsonl differs from its manifest: SHA-256"):
         await exported(database, out / "2", previous=out / "1")
 
     assert not (out / "2").exists()
@@ -309,7 +309,7 @@ async def test_an_earlier_snapshot_that_was_changed_is_refused_with_its_checksum
     ("changes", "error"),
     [
         ({"format_version": 2}, "version 2 of the format; this program knows 1"),
-        ({"format": "something else"}, "no manifest of Rowen's"),
+        ({"format": "something else"}, "not a manifest of Rowen"),
         ({"identity": "../1/identity.jsonl"}, "is damaged"),
         ({"identity": "elsewhere.jsonl"}, "is damaged"),
         ({"files": 7}, "is damaged"),
@@ -339,7 +339,7 @@ async def test_a_folder_that_is_there_is_left_alone_and_an_empty_one_is_taken(
     await exported(database, out)
     before = sorted(path.name for path in out.iterdir())
 
-    with pytest.raises(RefusedError, match="is there already"):
+    with pytest.raises(RefusedError, match="exists already"):
         await exported(database, out)
 
     assert sorted(path.name for path in out.iterdir()) == before
@@ -353,7 +353,7 @@ async def test_a_full_disk_is_named_and_nothing_is_left(
     def full(self: object, rows: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(lines.JsonLinesWriter, "write", full)
+    monkeypatch.setattr(formats.TextWriter, "write", full)
     with pytest.raises(ExportError, match=r"No space left for .*exports\. Nothing of it was kept"):
         await exported(database, out)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rowen.model.extraction import Extraction
-from rowen.publish.lines import FactFiles
+from rowen.publish.formats import FactFiles
 
 AT = datetime(2026, 3, 5, tzinfo=UTC)
 

@@ -125,4 +125,4 @@ async def test_an_address_is_given_by_where_it_is_found(
         await r.webhooks.deliver("team")
         (notice,) = await r.webhooks.list_notices()
 
-    assert "none of a service on the network that Apprise knows" in (notice.last_error or "")
+    assert "not of a network service that Apprise supports" in (notice.last_error or "")

@@ -34,8 +34,7 @@ from rowen.publish.folder import (
     new_folder,
     write_json,
 )
-from rowen.publish.formats import FORMATS, SnapshotWriter, writer
-from rowen.publish.lines import STREAMED, FactFiles, WithdrawnLines, text_stream
+from rowen.publish.formats import FORMATS, STREAMED, FactFiles, SnapshotWriter, TextStream, WithdrawnLines, writer
 from rowen.publish.report import REPORT, Coverage, Distributions, ReportedSource, report
 from rowen.publish.row import COLUMNS, Identity, StoredRow, row_of
 from rowen.store import changes as store_changes
@@ -57,8 +56,7 @@ if TYPE_CHECKING:
         SchemaName,
         SinceNumber,
     )
-    from rowen.publish.formats import Format
-    from rowen.publish.lines import Streamed
+    from rowen.publish.formats import Format, Streamed
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -201,7 +199,7 @@ class Exports(ResourceGroup):
             raise UsageError(f"{form} cannot be sent while it is read.", hint=f"These can: {', '.join(STREAMED)}.")
         _check(form, excel=excel, joint=False)
         check_record_kinds(record_kinds := one_or_more(record_kinds))
-        names, stream = one_or_more(sources), text_stream(form, excel=excel)
+        names, stream = one_or_more(sources), TextStream(form, excel=excel)
         await self._need(names)
         yield stream.begin()
         async with snapshot(self._database) as index:

@@ -1,1 +1,1 @@
-"""What goes out: snapshots of the index in files that others can read."""
+"""Publications: exports, feeds, catalogs, event streams, RDF statements, webhooks and notices."""

@@ -1,4 +1,4 @@
-"""The merged index as a DCAT-AP catalog in Turtle, paged by Hydra: what was harvested can be harvested again."""
+"""The merged index as a DCAT-AP catalog in Turtle, paged by Hydra, which can be harvested again."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,10 +13,8 @@ from rowen.model.url import is_link, runs_script
 from rowen.publish.feeds import PublicAddresses
 from rowen.publish.vocabulary import MEDIA_TYPE_TURTLE, TYPE, Thing, iri, moment_of, name, turtle, unnamed
 
-__all__ = ["DATA_JSON_FOOT", "catalog_page", "data_json_datasets", "data_json_head"]
-
 _WEB = ("http://", "https://")
-# DCAT has classes for these only: all else that catalogs list is a dataset to it.
+# DCAT has classes for these only; other records are datasets.
 _CLASSES = {"series": "dcat:DatasetSeries", "service": "dcat:DataService"}
 _RELATIONS = {"service": "dcat:service"}
 MEDIA_TYPE_JSON = "application/json"
@@ -24,61 +22,58 @@ DATA_JSON_FOOT = b"\n]}\n"
 
 
 def catalog_page(addresses: PublicAddresses, page: CatalogPage, *, after: str | None, total: int) -> Publication:
-    """One page of the catalog: its datasets, and where the next page is."""
-    told = [*_head(addresses, page, after, total)]
-    catalog = NamedNode(addresses.catalog("dcat"))
-    for facts in each(page.datasets, lambda one: [_listing(catalog, one), *_dataset(one)], name=lambda one: one.url):
-        told += facts
-    return Publication(turtle(told), MEDIA_TYPE_TURTLE)
-
-
-def _head(addresses: PublicAddresses, page: CatalogPage, after: str | None, total: int) -> Iterator[Triple]:
+    """Return one page of the catalog: its datasets, and the address of the next page."""
     catalog, here = NamedNode(addresses.catalog("dcat")), NamedNode(addresses.catalog("dcat", after))
-    of = f" of {addresses.source}" if addresses.source else ""
-    yield Triple(catalog, TYPE, name("dcat:Catalog"))
-    yield Triple(catalog, name("dcterms:title"), Literal(f"All datasets{of}"))
-    yield Triple(catalog, name("dcterms:description"), Literal("What the harvested catalogs list, each dataset once."))
-    # A page of its own is told from the catalog even where their addresses are the same: the first page is no catalog.
+    # The page needs a name of its own even if its address is that of the catalog.
     view = here if after else NamedNode(f"{here.value}#first")
-    yield Triple(view, TYPE, name("hydra:PagedCollection"))
-    yield Triple(view, TYPE, name("hydra:PartialCollectionView"))
-    yield Triple(view, name("hydra:totalItems"), Literal(total))
-    yield Triple(view, name("hydra:first"), NamedNode(addresses.catalog("dcat")))
+    title = "All datasets" + (f" of {addresses.source}" if addresses.source else "")
+    triples = [
+        Triple(catalog, TYPE, name("dcat:Catalog")),
+        Triple(catalog, name("dcterms:title"), Literal(title)),
+        Triple(catalog, name("dcterms:description"), Literal("What the harvested catalogs list, each dataset once.")),
+        Triple(view, TYPE, name("hydra:PagedCollection")),
+        Triple(view, TYPE, name("hydra:PartialCollectionView")),
+        Triple(view, name("hydra:totalItems"), Literal(total)),
+        Triple(view, name("hydra:first"), catalog),
+    ]
     if page.next is not None:
-        yield Triple(view, name("hydra:next"), NamedNode(addresses.catalog("dcat", str(page.next))))
+        triples.append(Triple(view, name("hydra:next"), NamedNode(addresses.catalog("dcat", str(page.next)))))
 
+    def described(listed: ListedDataset) -> list[Triple]:
+        relation = _RELATIONS.get(listed.said("record_kind") or "", "dcat:dataset")
+        return [Triple(catalog, name(relation), iri(listed.url)), *_dataset(listed)]
 
-def _listing(catalog: NamedNode, listed: ListedDataset) -> Triple:
-    relation = _RELATIONS.get(listed.said("record_kind") or "", "dcat:dataset")
-    return Triple(catalog, name(relation), iri(listed.url))
+    for facts in each(page.datasets, described, name=lambda listed: listed.url):
+        triples += facts
+    return Publication(turtle(triples), MEDIA_TYPE_TURTLE)
 
 
 def _dataset(listed: ListedDataset) -> Iterator[Triple]:
     dataset = iri(listed.url)
 
-    def told(property_name: str, value: Thing) -> Triple:
+    def statement(property_name: str, value: Thing) -> Triple:
         return Triple(dataset, name(property_name), value)
 
-    yield told("rdf:type", name(_CLASSES.get(listed.said("record_kind") or "", "dcat:Dataset")))
-    yield told("dcterms:title", _words(listed.title, listed.language))
-    yield told("dcterms:description", _words(listed.text, listed.language))
-    yield told("dcterms:identifier", Literal(listed.said("identifier") or listed.url))
+    yield statement("rdf:type", name(_CLASSES.get(listed.said("record_kind") or "", "dcat:Dataset")))
+    yield statement("dcterms:title", _words(listed.title, listed.language))
+    yield statement("dcterms:description", _words(listed.text, listed.language))
+    yield statement("dcterms:identifier", Literal(listed.said("identifier") or listed.url))
     for tag in listed.tags:
-        yield told("dcat:keyword", _words(tag, listed.language))
+        yield statement("dcat:keyword", _words(tag, listed.language))
     if page := listed.link("landing_page"):
-        yield told("dcat:landingPage", iri(page))
+        yield statement("dcat:landingPage", iri(page))
     if publisher := listed.said("publisher"):
         agent = unnamed(listed.url, "publisher")
-        yield told("dcterms:publisher", agent)
+        yield statement("dcterms:publisher", agent)
         yield Triple(agent, TYPE, name("foaf:Agent"))
         yield Triple(agent, name("foaf:name"), Literal(publisher))
     for fact, property_name in (("issued", "dcterms:issued"), ("modified", "dcterms:modified")):
         if value := listed.said(fact):
-            yield told(property_name, _date(value))
-    yield told("rowen:updated", moment_of(listed.updated_at))
+            yield statement(property_name, _date(value))
+    yield statement("rowen:updated", moment_of(listed.updated_at))
     for language in listed.listed("languages"):
         if isinstance(language, str) and language:
-            yield told("dcterms:language", Literal(language))
+            yield statement("dcterms:language", Literal(language))
     for number, resource in enumerate(listed.listed("resources")):
         if isinstance(resource, Mapping):
             node = unnamed(listed.url, str(number))
@@ -111,34 +106,36 @@ def _words(text: str, language: str | None) -> Literal:
 
 
 def _date(value: str) -> Literal:
-    """Return a date or a moment as its own type; anything else as the words that it is."""
+    """Return a date or a moment with its type; anything else as plain text."""
     if len(value) == len("2026-11-18"):
         return Literal(value, datatype=name("xsd:date"))
     return Literal(value, datatype=name("xsd:dateTime")) if "T" in value else Literal(value)
 
 
 def data_json_head(address: str) -> bytes:
-    """What stands before the first dataset."""
-    told = {
+    """Return the beginning of the document, before the first dataset."""
+    head = {
         "@context": "https://project-open-data.cio.gov/v1.1/schema/catalog.jsonld",
         "@id": address,
         "@type": "dcat:Catalog",
         "conformsTo": "https://project-open-data.cio.gov/v1.1/schema",
     }
-    return json.dumps(told)[:-1].encode() + b', "dataset": [\n'
+    return json.dumps(head)[:-1].encode() + b', "dataset": [\n'
 
 
 def data_json_datasets(datasets: Iterable[ListedDataset], *, first: bool) -> bytes:
-    """Some datasets; `first` says that none was written before them."""
-    lines = list(
-        each(datasets, lambda one: json.dumps(_json_dataset(one), ensure_ascii=False), name=lambda one: one.url)
-    )
-    return ((("" if first else ",\n") + ",\n".join(lines)) if lines else "").encode("utf-8", "replace")
+    """Return some datasets; `first` says that none was written before them."""
+
+    def line(listed: ListedDataset) -> str:
+        return json.dumps(_json_dataset(listed), ensure_ascii=False)
+
+    lines = ",\n".join(each(datasets, line, name=lambda listed: listed.url))
+    return (lines if first or not lines else ",\n" + lines).encode("utf-8", "replace")
 
 
 def _json_dataset(listed: ListedDataset) -> dict[str, Any]:
     licence = listed.said("licence") or ""
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "@type": "dcat:Dataset",
         "identifier": listed.said("identifier") or listed.url,
         "title": listed.title,
@@ -150,16 +147,16 @@ def _json_dataset(listed: ListedDataset) -> dict[str, Any]:
         "issued": listed.said("issued"),
         "spatial": listed.said("spatial"),
         "temporal": listed.said("temporal"),
-        "language": [one for one in listed.listed("languages") if isinstance(one, str)] or None,
+        "language": [language for language in listed.listed("languages") if isinstance(language, str)] or None,
         "publisher": {"@type": "org:Organization", "name": name} if (name := listed.said("publisher")) else None,
         "accessLevel": "public",
-        "distribution": [_json_distribution(one) for one in listed.listed("resources") if isinstance(one, Mapping)],
+        "distribution": [_json_distribution(item) for item in listed.listed("resources") if isinstance(item, Mapping)],
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _json_distribution(resource: Mapping[str, Any]) -> dict[str, Any]:
-    told = {
+    fields = {
         "@type": "dcat:Distribution",
         "title": resource.get("name"),
         "description": resource.get("description"),
@@ -167,4 +164,4 @@ def _json_distribution(resource: Mapping[str, Any]) -> dict[str, Any]:
         "mediaType": resource.get("media_type"),
         "downloadURL": url if is_link(url := str(resource.get("url"))) else None,
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in fields.items() if value}

@@ -1,4 +1,4 @@
-"""What changed since an earlier moment: a line for each item, for programs, and a page for people."""
+"""The changes since an earlier snapshot: a line for each item, for programs, and a page for people."""
 
 import csv
 import json
@@ -13,8 +13,6 @@ from rowen.model.wording import address, inline
 from rowen.publish.report import cell
 from rowen.publish.row import Identity
 
-__all__ = ["CHANGED", "CHANGELOG", "CHANGES", "Change", "ChangeFiles", "compare"]
-
 CHANGES = "changes.jsonl"
 CHANGELOG = "changelog.md"
 Change: TypeAlias = Literal["created", "updated", "amended", "deleted"]
@@ -25,7 +23,7 @@ _HEADINGS: dict[Change, str] = {
     "amended": "Amended: anything else",
     "deleted": "Deleted",
 }
-# So many of each sort in each source are named; all of them stand in changes.jsonl.
+# The limit on named changes of each kind in each source; changes.jsonl has all of them.
 _NAMED = 50
 
 
@@ -36,7 +34,7 @@ class _OfSource:
 
 
 class ChangeFiles:
-    """Both files, written while changes are found."""
+    """Writes both files while changes are found."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -45,92 +43,76 @@ class ChangeFiles:
 
     @property
     def counts(self) -> dict[str, Counter[str]]:
-        """Return how many changes of each sort there are in each source."""
-        return {name: one.counts for name, one in self._sources.items()}
+        """Return the number of changes of each kind in each source."""
+        return {name: source.counts for name, source in self._sources.items()}
 
     def write(self, changes: Iterable[tuple[Change, Identity]]) -> None:
         """Write some changes."""
-        for change, one in changes:
-            source = self._sources.setdefault(one.source, _OfSource())
+        for change, item in changes:
+            source = self._sources.setdefault(item.source, _OfSource())
             source.counts[change] += 1
             named = source.named.setdefault(change, [])
             if len(named) < _NAMED:
-                named.append(one)
-            self._out.write(json.dumps({"change": change, **one._asdict()}, ensure_ascii=False) + "\n")
+                named.append(item)
+            self._out.write(json.dumps({"change": change, **item._asdict()}, ensure_ascii=False) + "\n")
 
     def close(self) -> None:
-        """Finish the lines; what was found so far stays."""
+        """Close the file of lines."""
         self._out.close()
 
     def write_page(self, span: str) -> None:
-        """Write the page for people; `span` says from when to when."""
-        text = "\n".join(self._page(span)) + "\n"
-        (self._folder / CHANGELOG).write_text(text, "utf-8", "replace")
-
-    def _page(self, span: str) -> Iterator[str]:
-        yield from ("# What changed", "", span)
+        """Write the page for people; `span` names the beginning and the end."""
+        lines = ["# What changed", "", span]
         if not self._sources:
-            yield from ("", "Nothing changed.")
-            return
-        yield from ("", f"| source | {' | '.join(CHANGED)} |", f"|---|{'--:|' * len(CHANGED)}")
-        for name, one in sorted(self._sources.items()):
-            yield f"| {cell(name)} | {' | '.join(f'{one.counts[change]:,}' for change in CHANGED)} |"
-        for name, one in sorted(self._sources.items()):
-            yield from ("", f"## {inline(name)}")
-            for change in CHANGED:
-                yield from _named(change, one)
+            lines += ["", "Nothing changed."]
+        else:
+            lines += ["", f"| source | {' | '.join(CHANGED)} |", f"|---|{'--:|' * len(CHANGED)}"]
+        sources = sorted(self._sources.items())
+        for name, source in sources:
+            lines.append(f"| {cell(name)} | {' | '.join(f'{source.counts[change]:,}' for change in CHANGED)} |")
+        for name, source in sources:
+            lines += ["", f"## {inline(name)}"]
+            for change, items in sorted(source.named.items(), key=lambda pair: CHANGED.index(pair[0])):
+                lines += ["", f"### {_HEADINGS[change]}", "", *(f"- {_link(item)}" for item in items)]
+                if more := source.counts[change] - len(items):
+                    lines.append(f"- and {more:,} more, in `{CHANGES}`")
+        (self._folder / CHANGELOG).write_text("\n".join(lines) + "\n", "utf-8", "replace")
 
 
-def _named(change: Change, source: _OfSource) -> Iterator[str]:
-    if not (items := source.named.get(change)):
-        return
-    yield from ("", f"### {_HEADINGS[change]}", "")
-    yield from (f"- {_link(item)}" for item in items)
-    if more := source.counts[change] - len(items):
-        yield f"- and {more:,} more, in `{CHANGES}`"
-
-
-def _link(one: Identity) -> str:
-    title = inline(one.title) or "(no title)"
-    is_page = one.url.startswith(("http://", "https://"))
-    return f"[{title}](<{address(one.url)}>)" if is_page else f"{title}: {inline(one.url)}"
+def _link(item: Identity) -> str:
+    title = inline(item.title) or "(no title)"
+    is_page = item.url.startswith(("http://", "https://"))
+    return f"[{title}](<{address(item.url)}>)" if is_page else f"{title}: {inline(item.url)}"
 
 
 def compare(before: Path, after: Path, *, sources: frozenset[str]) -> Iterator[tuple[Change, Identity]]:
-    """What differs between two identity files, in their order; items of other sources are not looked at."""
-    return _changes(_read(before, sources), _read(after, sources))
-
-
-def _changes(before: Iterator[Identity], after: Iterator[Identity]) -> Iterator[tuple[Change, Identity]]:
-    old, new = next(before, None), next(after, None)
+    """Yield the differences between two identity files, in their order; items of other sources are ignored."""
+    old_items, new_items = _read(before, sources), _read(after, sources)
+    old, new = next(old_items, None), next(new_items, None)
     while old is not None or new is not None:
-        if new is None or (old is not None and _place(old) < _place(new)):
-            assert old is not None  # noqa: S101 (one of the two is left)
+        if old is not None and (new is None or old[:2] < new[:2]):
             yield "deleted", old
-            old = next(before, None)
-        elif old is None or _place(new) < _place(old):
+            old = next(old_items, None)
+        elif new is not None and (old is None or new[:2] < old[:2]):
             yield "created", new
-            new = next(after, None)
-        else:
+            new = next(new_items, None)
+        elif old is not None and new is not None:
             if old.content_hash != new.content_hash:
                 yield "updated", new
             elif old.record_hash != new.record_hash:
                 yield "amended", new
-            old, new = next(before, None), next(after, None)
-
-
-def _place(one: Identity) -> tuple[str, str]:
-    return one.source, one.key
+            old, new = next(old_items, None), next(new_items, None)
 
 
 def _read(path: Path, sources: frozenset[str]) -> Iterator[Identity]:
+    """Yield the identities of some sources in a file that is sorted by source and key."""
     last = ("", "")
-    for line in _lines(path):
-        if _place(line) < last:
-            raise ExportError(f"{path} is not in order: {line.url} comes too late.")
-        last = _place(line)
-        if line.source in sources:
-            yield line
+    for item in _lines(path):
+        if item[:2] < last:
+            raise ExportError(f"{path} is not in order: {item.url} comes too late.")
+        last = item[:2]
+        if item.source in sources:
+            yield item
 
 
 def _lines(path: Path) -> Iterator[Identity]:

@@ -1,4 +1,4 @@
-"""The change log for readers of feeds: Atom (RFC 4287, paged by RFC 5005) and JSON Feed 1.1."""
+"""The change log for feed readers: Atom (RFC 4287, paged by RFC 5005) and JSON Feed 1.1."""
 
 import json
 import re
@@ -12,7 +12,6 @@ from xml.sax.saxutils import quoteattr
 from rowen.model.changes import (
     Change,
     DiffLine,
-    DiffPiece,
     FeedForm,
     FieldChange,
     FieldDiff,
@@ -24,25 +23,9 @@ from rowen.model.changes import (
 from rowen.model.passages import excerpt, words_of
 from rowen.model.text import each
 
-__all__ = [
-    "MEDIA_TYPE_EVENTS",
-    "FeedHead",
-    "PublicAddresses",
-    "as_html",
-    "as_text",
-    "diff_of_change",
-    "event",
-    "feed",
-    "field_lines",
-    "fields_as_html",
-    "fields_as_text",
-    "last_seen",
-    "summary",
-]
-
-# Some lines of a feed reader's preview.
+# A few lines in the preview of a feed reader.
 _SUMMARY_CHARS = 400
-# What XML 1.0 cannot hold, however it is escaped.
+# Characters that XML 1.0 forbids, even escaped.
 _UNWRITABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _WEB = ("http://", "https://")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -61,12 +44,12 @@ class PublicAddresses:
 
     @property
     def root(self) -> str:
-        """What all of them begin with."""
+        """Return the common beginning of the addresses."""
         base = self.base.rstrip("/")
         return base if self.source is None else f"{base}/sources/{quote(self.source, safe='')}"
 
     def change(self, number: int) -> str:
-        """One line of the log, whichever source it is of."""
+        """Return the address of one line of the log, for any source."""
         return f"{self.base.rstrip('/')}/changes/{number}"
 
     def feed(
@@ -78,23 +61,23 @@ class PublicAddresses:
         field: str | None = None,
         before: int | None = None,
     ) -> str:
-        """Return a feed, or its page of what came before a number."""
-        given = [("query", query), *(("kind", kind) for kind in kinds), ("field", field), ("before", before)]
-        asked = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in given if value is not None)
-        return f"{self.root}/feeds/{form}" + (f"?{asked}" if asked else "")
+        """Return the address of a feed, or of its page before a number."""
+        filters = [("query", query), *(("kind", kind) for kind in kinds), ("field", field), ("before", before)]
+        parameters = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in filters if value is not None)
+        return f"{self.root}/feeds/{form}" + (f"?{parameters}" if parameters else "")
 
     def stream(self, node: str = "") -> str:
-        """Return the event stream's first page, or another: `blocks/3`, `pages/17`."""
+        """Return the address of the event stream's first page, or of another: `blocks/3`, `pages/17`."""
         return f"{self.root}/ldes" + (f"/{node}" if node else "")
 
     def catalog(self, form: str, after: str | None = None) -> str:
-        """Return the catalog of all datasets (`dcat`, `data.json`), or its page after a place."""
+        """Return the address of the catalog of all datasets (`dcat`, `data.json`), or of its page after a place."""
         return f"{self.root}/catalog/{form}" + (f"?after={quote(after, safe='')}" if after else "")
 
 
 @dataclass(frozen=True, slots=True)
 class FeedHead:
-    """What a feed is about: all changes, those of a source, of some kinds, of a field, of items that match a query."""
+    """The filters of a feed: a source, kinds of changes, a field, a query."""
 
     addresses: PublicAddresses
     query: str | None = None
@@ -104,14 +87,14 @@ class FeedHead:
 
     @property
     def title(self) -> str:
-        """What readers of feeds call it."""
+        """Return the title of the feed."""
         kinds = f" ({', '.join(self.kinds)})" if self.kinds else ""
         of = f" of {self.field}" if self.field else ""
         there = f" in {self.addresses.source}" if self.addresses.source else ""
         return f"Changes{kinds}{of}{there}" + (f" that match “{self.query}”" if self.query else "")
 
     def address(self, form: FeedForm, before: int | None = None) -> str:
-        """Return where it is found, or where its page before a number is."""
+        """Return the address of the feed, or of its page before a number."""
         return self.addresses.feed(form, query=self.query, kinds=self.kinds, field=self.field, before=before)
 
 
@@ -119,17 +102,38 @@ def feed(form: FeedForm, head: FeedHead, changes: Sequence[PublishedChange], *, 
     """Return a page of a feed, newest first; `more` says that there are older lines."""
     older = head.address(form, changes[-1].change.number) if more and changes else None
     if form == "atom":
-        return Publication(_atom(head, changes, older), "application/atom+xml; charset=utf-8")
-    return Publication(_json_feed(head, changes, older), "application/feed+json; charset=utf-8")
+        lines = [
+            '<?xml version="1.0" encoding="utf-8"?>',
+            '<feed xmlns="http://www.w3.org/2005/Atom">',
+            f"<id>{_xml(head.address('atom'))}</id>",
+            f"<title>{_xml(head.title)}</title>",
+            f"<updated>{_time(changes[0].change.at if changes else _EPOCH)}</updated>",
+            _link("self", head.address("atom", head.before)),
+            *([_link("first", head.address("atom"))] if head.before is not None else []),
+            *([_link("next", older)] if older else []),
+            "<author><name>Rowen</name></author>",
+            *each(changes, lambda published: _entry(head, published), name=_name),
+            "</feed>\n",
+        ]
+        return Publication("\n".join(lines).encode(), "application/atom+xml; charset=utf-8")
+    document = {
+        "version": "https://jsonfeed.org/version/1.1",
+        "title": head.title,
+        "feed_url": head.address("json", head.before),
+        **({"next_url": older} if older else {}),
+        "items": list(each(changes, lambda published: _item(head, published), name=_name)),
+    }
+    body = json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "replace")
+    return Publication(body, "application/feed+json; charset=utf-8")
 
 
 def summary(published: PublishedChange) -> str:
-    """What an item is about, in a few words."""
+    """Return the beginning of an item's text."""
     return excerpt(words_of(published.text or ""), (), _SUMMARY_CHARS)
 
 
 def diff_of_change(published: PublishedChange) -> ItemDiff | None:
-    """What a change changed, where both texts are at hand."""
+    """Return the difference that a change made, if both texts are available."""
     if published.before is None or published.text is None:
         return None
     title, text, tags = published.before
@@ -147,45 +151,27 @@ def diff_of_change(published: PublishedChange) -> ItemDiff | None:
 
 
 def field_lines(change: Change) -> list[str]:
-    """Return the fields of extracted facts that differ, a line each: `/price: 3 → 4`."""
-    told = []
+    """Return the changed fields of extracted facts, a line each: `/price: 3 → 4`."""
+    lines = []
     for field in change.diff or ():
         values = [json.dumps(field[side], ensure_ascii=False) for side in ("before", "after") if side in field]
-        told.append(f"{field.get('path', '')}: {' → '.join(values)}")
-    return told
+        lines.append(f"{field.get('path', '')}: {' → '.join(values)}")
+    return lines
 
 
 def _content(published: PublishedChange) -> str:
-    """Return an entry's body as HTML: what changed, or what the item is about."""
+    """Return an entry's body as HTML: the difference, or a summary of the item."""
     change = published.change
-    told = [f"<p>{escape(change.kind)} in {escape(change.source)}</p>"]
+    parts = [f"<p>{escape(change.kind)} in {escape(change.source)}</p>"]
     if change.moved_from:
-        told.append(f"<p>Before: {escape(change.moved_from)}</p>")
+        parts.append(f"<p>Before: {escape(change.moved_from)}</p>")
     if change.diff:
-        told.append("<ul>" + "".join(f"<li>{escape(line)}</li>" for line in field_lines(change)) + "</ul>")
+        parts.append("<ul>" + "".join(f"<li>{escape(line)}</li>" for line in field_lines(change)) + "</ul>")
     elif diff := diff_of_change(published):
-        told.append(as_html(diff))
+        parts.append(as_html(diff))
     elif about := summary(published):
-        told.append(f"<p>{escape(about)}</p>")
-    return "".join(told)
-
-
-def _atom(head: FeedHead, changes: Sequence[PublishedChange], older: str | None) -> bytes:
-    updated = changes[0].change.at if changes else _EPOCH
-    lines = [
-        '<?xml version="1.0" encoding="utf-8"?>',
-        '<feed xmlns="http://www.w3.org/2005/Atom">',
-        f"<id>{_xml(head.address('atom'))}</id>",
-        f"<title>{_xml(head.title)}</title>",
-        f"<updated>{_time(updated)}</updated>",
-        _link("self", head.address("atom", head.before)),
-        *([_link("first", head.address("atom"))] if head.before is not None else []),
-        *([_link("next", older)] if older else []),
-        "<author><name>Rowen</name></author>",
-        *each(changes, lambda one: _entry(head, one), name=_name),
-        "</feed>\n",
-    ]
-    return "\n".join(lines).encode()
+        parts.append(f"<p>{escape(about)}</p>")
+    return "".join(parts)
 
 
 def _entry(head: FeedHead, published: PublishedChange) -> str:
@@ -206,17 +192,6 @@ def _entry(head: FeedHead, published: PublishedChange) -> str:
 
 def _name(published: PublishedChange) -> str:
     return f"Change {published.change.number} ({published.change.url})"
-
-
-def _json_feed(head: FeedHead, changes: Sequence[PublishedChange], older: str | None) -> bytes:
-    told = {
-        "version": "https://jsonfeed.org/version/1.1",
-        "title": head.title,
-        "feed_url": head.address("json", head.before),
-        **({"next_url": older} if older else {}),
-        "items": list(each(changes, lambda one: _item(head, one), name=_name)),
-    }
-    return json.dumps(told, ensure_ascii=False, indent=1).encode("utf-8", "replace")
 
 
 def _item(head: FeedHead, published: PublishedChange) -> dict[str, object]:
@@ -257,8 +232,8 @@ def _time(at: datetime) -> str:
 
 
 def event(change: Change) -> bytes:
-    """One line of the log; its number is the id that a client sends again as `Last-Event-ID`."""
-    told = {
+    """Return one line of the log as an event; a client sends its number again as `Last-Event-ID`."""
+    data = {
         "number": change.number,
         "kind": change.kind,
         "url": change.url,
@@ -270,36 +245,58 @@ def event(change: Change) -> bytes:
         "diff": change.diff,
     }
     # JSON on one line: a line break inside would end the field.
-    return f"id: {change.number}\nevent: {change.kind}\ndata: {json.dumps(told)}\n\n".encode()
+    return f"id: {change.number}\nevent: {change.kind}\ndata: {json.dumps(data)}\n\n".encode()
 
 
 def last_seen(last_event_id: str | None) -> int | None:
-    """Return the number behind a `Last-Event-ID`; None if there is none, or none of ours."""
+    """Return the number in a `Last-Event-ID`; None for a missing or foreign one."""
     # A bigint has 19 digits; more would be an error of the database.
-    told = (last_event_id or "").strip()
-    return int(told) if told.isascii() and told.isdigit() and len(told) <= 18 else None
+    digits = (last_event_id or "").strip()
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
 
 
 def as_html(diff: ItemDiff) -> str:
-    """What changed, as a fragment of HTML: lines in `pre`, words that differ in `del` and `ins`."""
-    told = [_title(diff), _tags(diff)]
-    told += ["<pre>" + "\n".join(_line(line) for line in hunk.lines) + "</pre>" for hunk in diff.hunks]
-    return "\n".join(part for part in told if part)
+    """Return a difference as a fragment of HTML: lines in `pre`, words that differ in `del` and `ins`."""
+    before, after = diff.title
+    parts = []
+    if before != after:
+        removed = f"<del>{escape(before)}</del> " if before else ""
+        parts.append(f"<p>{removed}<ins>{escape(after)}</ins></p>")
+    tags = [f"<del>{escape(tag)}</del>" for tag in diff.tags_removed]
+    tags += [f"<ins>{escape(tag)}</ins>" for tag in diff.tags_added]
+    if tags:
+        parts.append(f"<p>{' '.join(tags)}</p>")
+    parts += ["<pre>" + "\n".join(_line(line) for line in hunk.lines) + "</pre>" for hunk in diff.hunks]
+    return "\n".join(parts)
+
+
+def _line(line: DiffLine) -> str:
+    element = _ELEMENTS.get(line.kind)
+    words = _MARKS[line.kind]
+    for piece in line.pieces:
+        text = escape(piece.text)
+        words += f"<{element}>{text}</{element}>" if piece.changed and element else text
+    return words
 
 
 def as_text(diff: ItemDiff) -> str:
-    """What changed, as a unified diff without its line numbers."""
+    """Return a difference as a unified diff without its line numbers."""
     return "\n…\n".join("\n".join(_MARKS[line.kind] + line.text for line in hunk.lines) for hunk in diff.hunks)
 
 
 def fields_as_html(diff: FieldDiff) -> str:
-    """What changed field by field, as a table in HTML: the pointer, what went and what came."""
-    rows = [f"<tr><th>{escape(field.path or '/')}</th><td>{_values_html(field)}</td></tr>" for field in diff.fields]
+    """Return the changed fields as a table in HTML: the pointer, the removed and the added value."""
+    rows = []
+    for field in diff.fields:
+        elements = {"added": ["ins"], "removed": ["del"], "changed": ["del", "ins"]}[field.op]
+        values = zip(elements, _values(field), strict=True)
+        cell = " ".join(f"<{element}>{escape(value)}</{element}>" for element, value in values)
+        rows.append(f"<tr><th>{escape(field.path or '/')}</th><td>{cell}</td></tr>")
     return "\n".join(["<table>", *rows, "</table>"]) if rows else ""
 
 
 def fields_as_text(diff: FieldDiff) -> str:
-    """Return the same, one line a field."""
+    """Return the changed fields, one line each."""
     return "\n".join(
         f"{_FIELD_MARKS[field.op]} {field.path or '/'}\t{' → '.join(_values(field))}" for field in diff.fields
     )
@@ -308,33 +305,3 @@ def fields_as_text(diff: FieldDiff) -> str:
 def _values(change: FieldChange) -> list[str]:
     before = [] if change.op == "added" else [json.dumps(change.before, ensure_ascii=False)]
     return before if change.op == "removed" else [*before, json.dumps(change.after, ensure_ascii=False)]
-
-
-def _values_html(change: FieldChange) -> str:
-    elements = {"added": ["ins"], "removed": ["del"], "changed": ["del", "ins"]}[change.op]
-    told = zip(elements, _values(change), strict=True)
-    return " ".join(f"<{element}>{escape(value)}</{element}>" for element, value in told)
-
-
-def _title(diff: ItemDiff) -> str:
-    before, after = diff.title
-    if before == after:
-        return ""
-    gone = f"<del>{escape(before)}</del> " if before else ""
-    return f"<p>{gone}<ins>{escape(after)}</ins></p>"
-
-
-def _tags(diff: ItemDiff) -> str:
-    told = [f"<del>{escape(tag)}</del>" for tag in diff.tags_removed]
-    told += [f"<ins>{escape(tag)}</ins>" for tag in diff.tags_added]
-    return f"<p>{' '.join(told)}</p>" if told else ""
-
-
-def _line(line: DiffLine) -> str:
-    element = _ELEMENTS.get(line.kind)
-    return _MARKS[line.kind] + "".join(_piece(piece, element) for piece in line.pieces)
-
-
-def _piece(piece: DiffPiece, element: str | None) -> str:
-    text = escape(piece.text)
-    return f"<{element}>{text}</{element}>" if piece.changed and element else text

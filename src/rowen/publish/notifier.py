@@ -1,7 +1,7 @@
-"""The process that sends one message to people: it reads what to send from its input, and answers in one word.
+"""The process that sends one message to people: it reads the message from its input, and answers with one word.
 
-Apprise knows services that run programs, tell this machine's desktop or read files that an address names. So only
-services on the network are allowed here, and what else this process tries is refused where Python does it.
+Apprise supports services that run programs, show messages on this machine or read files. So only services on the
+network are allowed here, and Python refuses other actions of this process.
 """
 
 import json
@@ -14,9 +14,7 @@ from typing import Any
 
 from rowen.net.target import refusal
 
-__all__ = ["confine", "main"]
-
-# Left out are services of this machine (syslog, desktops, USB), and those whose key is a file.
+# Services of this machine (syslog, desktops, USB) and those whose key is a file are left out.
 _NAMES = """
     46elks amqp amqps apprise apprises aprs atalk azure bark barks betterstack bluesky brevo bsky bulksms bulkvs
     burstsms chanify clickatell clicksend cliq cm d7sms dapnet deltachat deltachats dingtalk discord dot eight00com
@@ -39,7 +37,7 @@ _NAMES = """
 SERVICES = frozenset(_NAMES.split())
 """The first parts of addresses that are allowed."""
 
-# Where Python, its packages, certificates and tables of the system lie; the interpreter's own folders are added.
+# The places of Python, its packages, certificates and system tables; the interpreter's own folders are added.
 _READABLE = ("/usr", "/lib", "/lib64", "/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/etc/mime.types", "/dev/null")
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _STARTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "pty.spawn")
@@ -47,28 +45,38 @@ _REACHES = ("socket.connect", "socket.sendto", "socket.sendmsg")
 
 
 def main() -> None:
-    """Send the message that stands on stdin: `sent`, `refused ADDRESS`, `unreadable`, `missing` or `failed`."""
-    asked = json.load(sys.stdin)
+    """Send the message on stdin; print `sent`, `refused ADDRESS`, `unreadable`, `missing` or `failed`."""
+    message = json.load(sys.stdin)
     refused: list[str] = []
-    confine([ip_network(one) for one in asked["allowed"]], refused)
-    answer = _sent(asked)
+    confine([ip_network(network) for network in message["allowed"]], refused)
+    answer = _send(message)
     print(f"refused {refused[0]}" if refused and answer == "failed" else answer)  # noqa: T201 (it is the answer)
 
 
 def confine(allowed: Sequence[Any], refused: list[str]) -> None:
-    """Refuse this process addresses that may not be reached, files but those of Python, and other programs.
+    """Refuse this process addresses that are not allowed, files other than Python's, and other programs.
 
-    Python tells its audit hooks what it is about to do, whichever module asked for it; none can be removed.
+    Python calls its audit hooks before such an action of any module; no hook can be removed.
     """
-    readable = _readable()
+    # The variables SSL_CERT_FILE and SSL_CERT_DIR may name other certificates.
+    certificates = ssl.get_default_verify_paths()
+    own = (sys.prefix, sys.base_prefix, sys.exec_prefix, certificates.cafile, certificates.capath)
+    readable = [os.path.realpath(path) for path in (*_READABLE, *sys.path, *own) if path]
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
         if event in _REACHES:
-            # A message without an address goes to where its socket was connected.
+            # A message without an address goes to the address that its socket is connected to.
             if arguments[1] is not None:
                 _check_address(arguments[1], allowed, refused)
         elif event == "open":
-            _check_file(arguments[0], arguments[2], readable)
+            path, _, flags = arguments
+            # An open file has a number instead of a path.
+            if isinstance(path, int):
+                return
+            place = os.path.realpath(os.fsdecode(path))
+            is_readable = any(place == root or place.startswith(f"{root.rstrip('/')}/") for root in readable)
+            if not is_readable or (isinstance(flags, int) and flags & _WRITES and place != os.devnull):
+                raise PermissionError("a file")
         elif event in _STARTS or event.startswith("syslog."):
             raise PermissionError(event)
 
@@ -89,44 +97,22 @@ def _check_address(address: Any, allowed: Sequence[Any], refused: list[str]) -> 
         raise ConnectionRefusedError(f"{address[0]} ({why})")
 
 
-def _readable() -> tuple[str, ...]:
-    # Those that SSL_CERT_FILE and SSL_CERT_DIR name, if they are set.
-    certificates = ssl.get_default_verify_paths()
-    places = (sys.prefix, sys.base_prefix, sys.exec_prefix, certificates.cafile, certificates.capath)
-    found = (*_READABLE, *sys.path, *places)
-    return tuple(os.path.realpath(path) for path in found if path)
-
-
-def _check_file(path: Any, flags: Any, readable: Sequence[str]) -> None:
-    # What is open already has a number instead of a path.
-    if isinstance(path, int):
-        return
-    place = os.path.realpath(os.fsdecode(path))
-    is_readable = any(place == root or place.startswith(f"{root.rstrip('/')}/") for root in readable)
-    if not is_readable or (isinstance(flags, int) and flags & _WRITES and place != os.devnull):
-        raise PermissionError("a file")
-
-
-def _sent(asked: dict[str, Any]) -> str:
-    if not _is_allowed(asked["address"]):
+def _send(message: dict[str, Any]) -> str:
+    if message["address"].strip().partition("://")[0].lower() not in SERVICES | {"http", "https"}:
         return "unreadable"
     try:
         import apprise
     except ImportError:
         return "missing"
-    service = apprise.Apprise.instantiate(asked["address"])
-    # The address of a service's own page, https://…, says only now which service that is.
-    if service is None or not _names(type(service)) <= SERVICES:
+    service = apprise.Apprise.instantiate(message["address"])
+    if service is None:
+        return "unreadable"
+    # The service of a web address, https://…, is known only now.
+    schemes = set[str]()
+    for names in (type(service).protocol, type(service).secure_protocol):
+        schemes |= {names} if isinstance(names, str) else set(names or ())
+    if not schemes - {""} <= SERVICES:
         return "unreadable"
     target = apprise.Apprise(service)
-    return "sent" if target.notify(title=asked["subject"], body=asked["text"], body_format="text") else "failed"
-
-
-def _is_allowed(address: str) -> bool:
-    return address.strip().partition("://")[0].lower() in SERVICES | {"http", "https"}
-
-
-def _names(service: Any) -> set[str]:
-    """Return the first parts of the addresses of a service."""
-    names = (service.protocol, service.secure_protocol)
-    return {name for one in names if one for name in ([one] if isinstance(one, str) else one)}
+    is_sent = target.notify(title=message["subject"], body=message["text"], body_format="text")
+    return "sent" if is_sent else "failed"

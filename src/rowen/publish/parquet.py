@@ -1,4 +1,4 @@
-"""Exports as Parquet: a file a source and, if wanted, one of all; compressed, lists and resources as they are."""
+"""Exports as Parquet: a file for each source, optionally one of all; compressed, with lists and resources as such."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rowen.publish.row import COLUMNS, ExportRow, Identity
 from rowen.version import how_to_install
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 try:
@@ -22,12 +22,10 @@ try:
 except ImportError as missing:
     raise UsageError(
         "Parquet needs the package pyarrow, which is not installed. Nothing was written.",
-        hint=f"`{how_to_install('export')}` installs it; JSON lines, CSV and SQLite need nothing.",
+        hint=f"Run `{how_to_install('export')}`, or choose another format.",
     ) from missing
 
-__all__ = ["ParquetWriter", "identities"]
-
-# A group of rows is compressed and written when it has become so large: memory holds one.
+# The size at which a group of rows is compressed and written: memory holds one.
 GROUP_ROWS = 10_000
 GROUP_BYTES = 16 << 20
 JOINT = "items.parquet"
@@ -50,31 +48,21 @@ _TYPES = {
     "first_seen": _MOMENT,
     "updated_at": _MOMENT,
 }
-# To look for values that come again costs as much as to write them: in what hardly ever repeats it is in vain.
+# A dictionary costs as much as writing the values, so only columns with repeated values have one.
 _REPEATED = [
-    *(
-        "source",
-        "kind",
-        "record_kind",
-        "publisher",
-        "licence",
-        "issued",
-        "spatial",
-        "temporal",
-        "language",
-        "media_type",
-    ),
+    *("source", "kind", "record_kind", "publisher", "licence", "issued", "spatial", "temporal", "language"),
+    "media_type",
     *("tags.list.element", "languages.list.element", "duplicate_of", "group_id"),
     *(f"resources.list.element.{name}" for name in ("description", "format", "media_type")),
 ]
-# By the least and the greatest value of a group a reader passes over it; of texts nobody asks for these.
+# Readers skip groups of rows by their least and greatest values; for long texts these are useless.
 _SOUGHT = ["source", "url", "identifier", "title", "issued", "modified", "first_seen", "updated_at"]
 _SCHEMA = pa.schema([(name, _TYPES.get(name, pa.string())) for name in COLUMNS])
 _IDENTITY = pa.schema([(name, pa.string()) for name in Identity._fields])
 
 
 class ParquetWriter:
-    """One file a source, one of all sources if they are to be joined, and one that says which items there are."""
+    """One file for each source, optionally one of all sources, and one with the identities of the items."""
 
     identity_file = "identity.parquet"
 
@@ -98,7 +86,7 @@ class ParquetWriter:
             table.add(batch, size)
 
     def identify(self, identities: Sequence[Identity]) -> None:
-        """Write which items these were."""
+        """Write the identities of these items."""
         columns = [list(column) for column in zip(*identities, strict=True)]
         self._identity.add(_batch(columns, _IDENTITY), _IDENTITY_BYTES * len(identities))
 
@@ -121,9 +109,9 @@ class ParquetWriter:
 
 
 def _array(column: list[Any], type_: pa.DataType) -> pa.Array:
-    """Return a column; resources are taken apart here, since Arrow looks at each of them four times."""
+    """Return a column; resources are split into fields here, since Arrow reads each of them four times."""
     if column and isinstance(column[0], bytes):
-        # The database has made sure that it is UTF-8; to look again takes as long as to compress it.
+        # The database guarantees UTF-8; another check takes as long as compression.
         return pa.array(column, pa.binary()).view(type_)
     if not (pa.types.is_list(type_) and type_.value_type == _RESOURCE):
         return pa.array(column, type_)
@@ -170,9 +158,14 @@ def _batch(columns: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def identities(path: Path) -> Iterator[Identity]:
-    """What an identity file says, in its order."""
+    """Yield the identities in a file, in its order."""
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(columns=list(Identity._fields), batch_size=5000):
             # A file of an earlier version has no titles, which come last.
             columns = [batch.column(name).to_pylist() for name in Identity._fields if name in batch.schema.names]
             yield from (Identity(*values) for values in zip(*columns, strict=True))
+
+
+def write_table(path: Path, columns: Mapping[str, list[Any]]) -> None:
+    """Write columns as a table of its own."""
+    pq.write_table(pa.table(dict(columns)), path, compression="zstd")

@@ -1,4 +1,4 @@
-"""What pages state, as others take it: N-Quads, delta files of the mu-semtech stack, updates of a SPARQL endpoint."""
+"""The RDF statements of pages for others: N-Quads, delta files of the mu-semtech stack, SPARQL updates."""
 
 import json
 import os
@@ -7,74 +7,67 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from pyoxigraph import Literal, NamedNode, RdfFormat, Triple, parse
+from pyoxigraph import Literal, NamedNode, RdfFormat, parse
 
 from rowen.errors import ExportError, UsageError
 from rowen.model.rdf import DELTA, StatementChange
 
-__all__ = ["SparqlUpdate", "checked_graph", "delta_file", "last_delta", "quad_lines", "updates", "whole_file"]
-
-# What endpoints take without a thought: Virtuoso refuses queries of more than some 10,000 lines, others those of 1 MB.
+# Endpoints accept so much: Virtuoso refuses queries of more than some 10,000 lines, others those of 1 MB.
 MOST_STATEMENTS = 500
 MOST_CHARS = 250_000
 
 
 def checked_graph(graph: str | None) -> str | None:
-    """Return a graph's name; raise where it is none."""
+    """Return the name of a graph; raise an error for an invalid one."""
     if graph is None:
         return None
     try:
         return str(NamedNode(graph).value)
     except ValueError:
         raise UsageError(
-            f"{graph!r} is no name of a graph.", hint="It is an IRI, such as http://example.org/g."
+            f"{graph!r} is not a valid name of a graph.", hint="Use an IRI, such as http://example.org/g."
         ) from None
 
 
 def quad_lines(page: str, lines: Iterable[str], graph: str | None) -> Iterator[str]:
-    """Statements as lines of N-Quads, in the graph that is named or in that of their page."""
+    """Yield statements as lines of N-Quads, in the named graph or in that of their page."""
     named = _graph(graph or page)
     return (f"{line} {named} .\n" for line in lines)
 
 
 def delta_file(changes: Iterable[StatementChange], graph: str | None) -> bytes:
-    """Return a whole file of changes."""
-    lines = ",\n".join(json.dumps(change_set(change, graph), ensure_ascii=False) for change in changes)
+    """Return a file of changes in the format of delta consumers."""
+    lines = ",\n".join(json.dumps(_change_set(change, graph), ensure_ascii=False) for change in changes)
     return f"[\n{lines}\n]\n".encode()
 
 
-def change_set(change: StatementChange, graph: str | None) -> dict[str, Any]:
-    """Return how a page changed, in the shape of delta consumers."""
+def _change_set(change: StatementChange, graph: str | None) -> dict[str, Any]:
     named = {"type": "uri", "value": _name(graph or change.page)}
-    return {
-        "deletes": [_quad(triple, named) for triple in _triples(change.gone(graph))],
-        "inserts": [_quad(triple, named) for triple in _triples(change.added)],
-    }
 
+    def quads(lines: Sequence[str]) -> list[dict[str, Any]]:
+        text = "".join(f"{line} .\n" for line in lines)
+        return [
+            {"subject": _term(quad.subject), "predicate": _term(quad.predicate), "object": _term(quad.object)}
+            | {"graph": named}
+            for quad in parse(text, RdfFormat.N_TRIPLES, lenient=True)
+        ]
 
-def _quad(triple: Triple, graph: dict[str, str]) -> dict[str, Any]:
-    parts = {"subject": triple.subject, "predicate": triple.predicate, "object": triple.object}
-    return {**{name: _term(part) for name, part in parts.items()}, "graph": graph}
+    return {"deletes": quads(change.gone(graph)), "inserts": quads(change.added)}
 
 
 def _term(term: object) -> dict[str, str]:
-    """SPARQL 1.1 Query Results JSON, section 3.2.2."""
+    """Return a term as in SPARQL 1.1 Query Results JSON, section 3.2.2."""
     if not isinstance(term, Literal):
         return {"type": "uri", "value": str(getattr(term, "value", term))}
-    told = {"type": "literal", "value": term.value}
+    literal = {"type": "literal", "value": term.value}
     if term.language:
-        return {**told, "xml:lang": term.language}
+        return {**literal, "xml:lang": term.language}
     is_plain = term.datatype.value == "http://www.w3.org/2001/XMLSchema#string"
-    return told if is_plain else {**told, "datatype": term.datatype.value}
-
-
-def _triples(lines: Sequence[str]) -> Iterator[Triple]:
-    text = "".join(f"{line} .\n" for line in lines)
-    return (quad.triple for quad in parse(text, RdfFormat.N_TRIPLES, lenient=True))
+    return literal if is_plain else {**literal, "datatype": term.datatype.value}
 
 
 class SparqlUpdate(NamedTuple):
-    """One request: what it does, the number of the last change that is whole with it, and how much that is."""
+    """One request: its text, the number of the last change that it completes, and the numbers of its contents."""
 
     text: str
     number: int | None
@@ -84,7 +77,7 @@ class SparqlUpdate(NamedTuple):
 
 
 class _FillingUpdate:
-    """A request that is being filled."""
+    """A request under construction."""
 
     def __init__(self) -> None:
         self.operations: list[str] = []
@@ -110,15 +103,15 @@ class _FillingUpdate:
 
 
 def updates(changes: Iterable[StatementChange], graph: str | None) -> Iterator[SparqlUpdate]:
-    """SPARQL updates that repeat how pages changed, in order: of each first what is gone, then what is new.
+    """Yield SPARQL updates that repeat the changes of pages, in order: first the removed statements, then the new ones.
 
     Many small changes are one request, a large one is several.
     """
     request = _FillingUpdate()
     for change in changes:
         named = _graph(graph or change.page)
-        told = [("DELETE", piece) for piece in _pieces(change.gone(graph))]
-        for verb, piece in (*told, *(("INSERT", piece) for piece in _pieces(change.added))):
+        pieces = [("DELETE", piece) for piece in _pieces(change.gone(graph))]
+        for verb, piece in (*pieces, *(("INSERT", piece) for piece in _pieces(change.added))):
             if request.operations and not request.has_room(piece):
                 yield request.written()
                 request = _FillingUpdate()
@@ -143,7 +136,7 @@ def _pieces(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _name(page: str) -> str:
-    """Return the name of a page's graph: its address, as an IRI can be written."""
+    """Return the name of a page's graph: its address as a valid IRI."""
     try:
         return str(NamedNode(page).value)
     except ValueError:
@@ -156,7 +149,7 @@ def _graph(page: str) -> str:
 
 
 def last_delta(folder: Path) -> int:
-    """Return the number up to which delta files are there; 0 where there are none."""
+    """Return the last number in the delta files of a folder; 0 if there are none."""
     start, end = DELTA.partition("{")[0], DELTA.rpartition("}")[2]
     numbers = (path.name.removeprefix(start).removesuffix(end) for path in folder.glob(f"{start}*{end}"))
     return max((int(number) for number in numbers if number.isdigit()), default=0)
@@ -164,7 +157,7 @@ def last_delta(folder: Path) -> int:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[str]]:
-    """Return a file that is there whole or not at all."""
+    """Yield a file that exists completely or not at all."""
     partial = path.with_name(f".{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

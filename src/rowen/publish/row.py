@@ -1,5 +1,6 @@
-"""One item as it is exported: the same columns for every kind and every format."""
+"""The row of an item in exports: the same columns for every kind and every format."""
 
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple, TypedDict
 
@@ -7,11 +8,9 @@ import msgspec
 
 from rowen.model.datasets import record_kind_of
 
-__all__ = ["COLUMNS", "ExportRow", "Identity", "StoredRow", "row_of"]
-
 
 class StoredRow(NamedTuple):
-    """One item as the store hands it over; `record` is the whole of it, as JSON in UTF-8."""
+    """An item from the store; `record` is the complete record, as JSON in UTF-8."""
 
     key: bytes
     url: str
@@ -49,7 +48,7 @@ class ExportColumn(TypedDict):
 
 
 class ExportRow(TypedDict):
-    """One line of an export. `record` is the complete record of the source, as JSON in UTF-8."""
+    """One row of an export. `record` is the complete record of the source, as JSON in UTF-8."""
 
     source: str
     kind: str
@@ -85,8 +84,8 @@ COLUMNS = tuple(ExportRow.__annotations__)
 _NOTHING = msgspec.Raw(b"")
 
 
-class _Told(msgspec.Struct):
-    """What is exported of a record. Most of it is the source's own, and goes out as it is: it is not read."""
+class _Fields(msgspec.Struct):
+    """The exported fields of a record. The source's own part, which is most of it, is not parsed."""
 
     identifier: Any = None
     publisher: Any = None
@@ -103,14 +102,14 @@ class _Told(msgspec.Struct):
     source: msgspec.Raw = _NOTHING
 
 
-_TOLD = msgspec.json.Decoder(_Told)
+_FIELDS = msgspec.json.Decoder(_Fields)
 _RESOURCES = msgspec.json.Decoder(list[ExportResource])
-# What Parquet holds as a size; of a larger one nobody knows what it means.
+# The limit of sizes in Parquet; larger ones have no meaning.
 _MOST_BYTES = 2**63
 
 
 class Identity(NamedTuple):
-    """What tells whether an item is the same as in another snapshot, and what it is called."""
+    """The identity of an item and its hashes, to compare snapshots, and its title."""
 
     source: str
     key: str
@@ -121,29 +120,33 @@ class Identity(NamedTuple):
 
 
 def row_of(stored: StoredRow, source: str, kind: str) -> ExportRow:
-    """Return the line of an item; what its kind does not know is left empty."""
-    told = _told(stored.record)
-    resources, tables = _resources(told.resources)
+    """Return the row of an item; fields that its kind does not have are left empty."""
+    try:
+        fields = _FIELDS.decode(stored.record)
+    except msgspec.ValidationError:
+        fields = _Fields()
+    resources, tables = _resources(bytes(fields.resources))
+    columns = [column for column in (*_list(fields.columns), *tables) if isinstance(column, dict)]
     is_copy = stored.original_key is not None and stored.original_key != stored.key
     return {
         "source": source,
         "kind": kind,
         "url": stored.url,
-        "identifier": _text(told.identifier),
+        "identifier": _text(fields.identifier),
         "title": stored.title,
         "text": stored.text,
         "tags": stored.tags,
-        "publisher": _text(told.publisher),
-        "licence": _text(told.licence),
-        "languages": [one for one in _list(told.languages) if isinstance(one, str)],
-        "issued": _text(told.issued),
-        "modified": _text(told.modified),
-        "spatial": _text(told.spatial),
-        "temporal": _text(told.temporal),
-        "landing_page": _text(told.landing_page),
-        "record_kind": record_kind_of({"record_kind": _text(told.record_kind)}, stored.media_type),
+        "publisher": _text(fields.publisher),
+        "licence": _text(fields.licence),
+        "languages": [language for language in _list(fields.languages) if isinstance(language, str)],
+        "issued": _text(fields.issued),
+        "modified": _text(fields.modified),
+        "spatial": _text(fields.spatial),
+        "temporal": _text(fields.temporal),
+        "landing_page": _text(fields.landing_page),
+        "record_kind": record_kind_of({"record_kind": _text(fields.record_kind)}, stored.media_type),
         "resources": resources,
-        "columns": _columns([*_list(told.columns), *tables]),
+        "columns": list({column["name"]: column for column in map(_column, columns)}.values()),
         "language": stored.language,
         "media_type": stored.media_type,
         "first_seen": stored.first_seen,
@@ -152,15 +155,8 @@ def row_of(stored: StoredRow, source: str, kind: str) -> ExportRow:
         "record_hash": stored.record_hash.hex(),
         "duplicate_of": stored.original_url if is_copy else None,
         "group_id": stored.original_key.hex()[:16] if stored.original_key is not None else None,
-        "record": bytes(told.source) or stored.record,
+        "record": bytes(fields.source) or stored.record,
     }
-
-
-def _told(record: bytes) -> _Told:
-    try:
-        return _TOLD.decode(record)
-    except msgspec.ValidationError:
-        return _Told()
 
 
 def _text(value: Any) -> str | None:
@@ -171,48 +167,33 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _resources(told: msgspec.Raw) -> tuple[list[ExportResource], list[Any]]:
-    """Return the resources of a dataset, and the columns that they tell of.
+def _resources(text: bytes) -> tuple[list[ExportResource], list[Any]]:
+    """Return the resources of a dataset, and the columns in them.
 
-    Those that our connectors wrote are read in one go; others may hold anything.
+    Resources of our own connectors are decoded at once; others may contain anything.
     """
-    if not (text := bytes(told)):
+    if not text:
         return [], []
-    try:
-        found = _RESOURCES.decode(text)
-    except msgspec.ValidationError:
-        found = None
-    if found is not None and b'"columns"' not in text and all(_is_size(one.size_bytes) for one in found):
-        return found, []
-    every = [one for one in _list(msgspec.json.decode(text)) if isinstance(one, dict)]
-    return [_resource(one) for one in every], [column for one in every for column in _list(one.get("columns"))]
+    with suppress(msgspec.ValidationError):
+        resources = _RESOURCES.decode(text)
+        if b'"columns"' not in text and all(_is_size(resource.size_bytes) for resource in resources):
+            return resources, []
+    every = [resource for resource in _list(msgspec.json.decode(text)) if isinstance(resource, dict)]
+    columns = [column for resource in every for column in _list(resource.get("columns"))]
+    return [_resource(resource) for resource in every], columns
 
 
 def _is_size(value: Any) -> bool:
     return value is None or (type(value) is int and abs(value) < _MOST_BYTES)
 
 
-def _columns(told: list[Any]) -> list[ExportColumn]:
-    """Return the columns of a dataset and of its resources, each name once."""
-    held = (_column(one) for one in told if isinstance(one, dict))
-    return list({column["name"]: column for column in held}.values())
+def _column(column: dict[str, Any]) -> ExportColumn:
+    name, label, kind = (str(column.get(field) or "") for field in ("name", "label", "type"))
+    return {"name": name, "label": label, "type": kind}
 
 
-def _column(one: dict[str, Any]) -> ExportColumn:
-    return {
-        "name": str(one.get("name") or ""),
-        "label": str(one.get("label") or ""),
-        "type": str(one.get("type") or ""),
-    }
-
-
-def _resource(one: dict[str, Any]) -> ExportResource:
-    told, size = one.get, one.get("size_bytes")
-    return ExportResource(
-        url=str(told("url") or ""),
-        name=str(told("name") or ""),
-        description=str(told("description") or ""),
-        format=str(told("format") or ""),
-        media_type=str(told("media_type") or ""),
-        size_bytes=size if _is_size(size) else None,
-    )
+def _resource(resource: dict[str, Any]) -> ExportResource:
+    names = ("url", "name", "description", "format", "media_type")
+    size = resource.get("size_bytes")
+    texts: dict[str, Any] = {name: str(resource.get(name) or "") for name in names}
+    return ExportResource(**texts, size_bytes=size if _is_size(size) else None)

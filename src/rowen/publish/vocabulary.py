@@ -1,4 +1,4 @@
-"""What all RDF that we write has in common: names, addresses that may be anything, moments, and Turtle."""
+"""Terms for all RDF that is published: names, arbitrary addresses, moments, and Turtle."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -10,8 +10,6 @@ from urllib.parse import quote
 from pyoxigraph import BlankNode, Literal, NamedNode, RdfFormat, Triple, serialize
 
 from rowen.model.url import runs_script
-
-__all__ = ["MEDIA_TYPE_TURTLE", "TYPE", "Thing", "iri", "moment_of", "name", "turtle", "unnamed"]
 
 MEDIA_TYPE_TURTLE = "text/turtle; charset=utf-8"
 
@@ -36,7 +34,7 @@ Thing = NamedNode | BlankNode | Literal
 
 @cache
 def name(compact: str) -> NamedNode:
-    """Return a name such as `dcterms:title`, written out."""
+    """Return the full form of a name such as `dcterms:title`."""
     prefix, _, local = compact.partition(":")
     return NamedNode(_PREFIXES[prefix] + local)
 
@@ -45,7 +43,7 @@ TYPE = name("rdf:type")
 
 
 def iri(address: str) -> NamedNode:
-    """An address as an IRI; what none may hold, or what runs where it is followed, is written in percent signs."""
+    """Return an address as an IRI; an invalid one, or one that would run a script, is percent-encoded."""
     try:
         if not runs_script(address):
             return NamedNode(address)
@@ -56,17 +54,17 @@ def iri(address: str) -> NamedNode:
 
 def moment_of(at: datetime) -> Literal:
     """Return a point in time."""
-    told = at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    return Literal(told, datatype=name("xsd:dateTime"))
+    text = at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return Literal(text, datatype=name("xsd:dateTime"))
 
 
-def unnamed(*what: str) -> BlankNode:
-    """A node without a name, the same whenever the same is told: a document that did not change keeps its bytes."""
-    return BlankNode("b" + sha256("\n".join(what).encode("utf-8", "replace")).hexdigest()[:16])
+def unnamed(*parts: str) -> BlankNode:
+    """Return a blank node with a label derived from these parts, so that an unchanged document keeps its bytes."""
+    return BlankNode("b" + sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()[:16])
 
 
-def turtle(told: Iterable[Triple]) -> bytes:
-    """Statements as Turtle; the library writes prefixes in any order."""
-    lines = (serialize(told, format=RdfFormat.TURTLE, prefixes=_PREFIXES) or b"").split(b"\n")
+def turtle(triples: Iterable[Triple]) -> bytes:
+    """Return triples as Turtle with sorted prefixes; the library writes them in any order."""
+    lines = (serialize(triples, format=RdfFormat.TURTLE, prefixes=_PREFIXES) or b"").split(b"\n")
     prefixes = sum(1 for _ in takewhile(lambda line: line.startswith(b"@prefix"), lines))
     return b"\n".join([*sorted(lines[:prefixes]), *lines[prefixes:]])
