@@ -94,17 +94,17 @@ def as_key(value: Any) -> str:
 
 def as_moment(value: Any) -> datetime:
     """Check a time with its zone."""
-    found = datetime.fromisoformat(as_text(value))
-    if found.tzinfo is None or not 1 < found.year < 9999:
+    moment = datetime.fromisoformat(as_text(value))
+    if moment.tzinfo is None or not 1 < moment.year < 9999:
         raise ValueError(value)
-    return found
+    return moment
 
 
-def page_of(found: Sequence[T], limit: int | None, listing: Any, place: Callable[[T], Sequence[Any]]) -> Page[T]:
+def page_of(rows: Sequence[T], limit: int | None, listing: Any, place: Callable[[T], Sequence[Any]]) -> Page[T]:
     """Return a page of rows; it has a next one if more than the limit were read."""
-    if limit is None or len(found) <= limit:
-        return Page(found)
-    return Page(found[:limit], encoded(listing, place(found[limit - 1])))
+    if limit is None or len(rows) <= limit:
+        return Page(rows)
+    return Page(rows[:limit], encoded(listing, place(rows[limit - 1])))
 
 
 def _digest(listing: Any) -> bytes:

@@ -86,7 +86,11 @@ class Signature:
     def struct(self, names: Iterable[str] | None = None, *, by_flag: bool = False) -> type[msgspec.Struct]:
         """Return a struct of the parameters that are sent, or of some of them; unknown fields are refused."""
         wanted = None if names is None else set(names)
-        fields = {one.flag if by_flag else one.name: one for one in self.sent if wanted is None or one.name in wanted}
+        fields = {
+            parameter.flag if by_flag else parameter.name: parameter
+            for parameter in self.sent
+            if wanted is None or parameter.name in wanted
+        }
         title = "".join(part.title() for part in self.operation.name.replace("_", ".").split("."))
         return struct_of(title, fields)
 
@@ -104,7 +108,7 @@ class Signature:
 
 def operations() -> Mapping[str, Operation]:
     """Return all operations by name."""
-    return {one.name: one for group in sorted(GROUPS) for one in _declared(group).values()}
+    return {declared.name: declared for group in sorted(GROUPS) for declared in _declared(group).values()}
 
 
 def operation_named(name: str) -> Operation:
@@ -119,17 +123,21 @@ def operation_named(name: str) -> Operation:
 def _declared(group: str) -> Mapping[str, Operation]:
     """Return the operations of a group by the names of their methods, without importing other groups."""
     members = vars(getattr(import_module(f"rowen.operations.{group}"), GROUPS[group]))
-    found = {name: getattr(member, "operation", None) for name, member in members.items()}
+    declared = {name: getattr(member, "operation", None) for name, member in members.items()}
     # An alias of a method, such as `__call__`, declares no operation of its own.
-    return {name: one for name, one in found.items() if isinstance(one, Operation) and one.function.__name__ == name}
+    return {
+        name: operation
+        for name, operation in declared.items()
+        if isinstance(operation, Operation) and operation.function.__name__ == name
+    }
 
 
 def scope_of(names: Iterable[str]) -> Scope:
     """Return the scope that all of these operations take together."""
-    taken = [operation_named(name).scope for name in names]
-    if None in taken:
+    scopes = [operation_named(name).scope for name in names]
+    if None in scopes:
         raise LookupError(f"One of {', '.join(names)} is internal and has no scope.")
-    return max((scope for scope in taken if scope is not None), key=list(Scope).index, default=Scope.READ)
+    return max((scope for scope in scopes if scope is not None), key=list(Scope).index, default=Scope.READ)
 
 
 @cache
@@ -170,9 +178,9 @@ def validated(
 def struct_of(title: str, parameters: Mapping[str, Parameter]) -> type[msgspec.Struct]:
     """Return a struct of parameters by the names that callers send; unknown fields are refused."""
     fields: list[Any] = []
-    for name, one in parameters.items():
-        default = msgspec.NODEFAULT if one.is_required else one.default
-        fields.append((one.name, one.type, msgspec.field(default=default, name=name)))
+    for name, parameter in parameters.items():
+        default = msgspec.NODEFAULT if parameter.is_required else parameter.default
+        fields.append((parameter.name, parameter.type, msgspec.field(default=default, name=name)))
     return msgspec.defstruct(title, fields, kw_only=True, forbid_unknown_fields=True)
 
 
@@ -201,8 +209,8 @@ def parameter_of(name: str, hint: Any, default: Any, *, is_positional: bool = Fa
 
 
 def _metas(hint: Any) -> Iterator[Meta]:
-    """Return what is said about a type, the outermost first."""
-    yield from (one for one in reversed(getattr(hint, "__metadata__", ())) if isinstance(one, Meta))
+    """Yield the metadata of a type, the outermost first."""
+    yield from (meta for meta in reversed(getattr(hint, "__metadata__", ())) if isinstance(meta, Meta))
     if typing.get_origin(hint) is typing.Annotated:
         yield from _metas(hint.__origin__)
     elif typing.get_origin(hint) in (Union, types.UnionType):
@@ -216,12 +224,12 @@ def _default_of(hint: Any) -> Any:
         return next(meta.extra["default"] for meta in _metas(hint) if meta.extra and "default" in meta.extra)
     parts = typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else (hint,)
     bare = [part.__origin__ if typing.get_origin(part) is typing.Annotated else part for part in parts]
-    plain = [one for part in bare for one in (typing.get_args(part) if _is_union(part) else (part,))]
+    plain = [kind for part in bare for kind in (typing.get_args(part) if _is_union(part) else (part,))]
     if types.NoneType in plain:
         return None
     if bool in plain:
         return False
-    return () if any(typing.get_origin(one) is collections.abc.Sequence for one in plain) else msgspec.UNSET
+    return () if any(typing.get_origin(kind) is collections.abc.Sequence for kind in plain) else msgspec.UNSET
 
 
 def _on_the_wire(hint: Any, extra: Mapping[str, Any]) -> Any:

@@ -25,14 +25,14 @@ def noun(kind: str) -> str:
 
 def counts(stats: RunStats) -> list[tuple[str, str]]:
     """Return the number of items per outcome with its name; outcomes that did not occur are left out."""
-    told = [(f"{number:,} {outcome}", str(outcome)) for outcome in Outcome if (number := int(getattr(stats, outcome)))]
+    texts = [(f"{number:,} {outcome}", str(outcome)) for outcome in Outcome if (number := int(getattr(stats, outcome)))]
     if stats.not_asked:
-        told.append((f"{stats.not_asked:,} not asked for one by one", "not_asked"))
+        texts.append((f"{stats.not_asked:,} not asked for one by one", "not_asked"))
     if stats.missing and not stats.failed:
-        told.append((f"{stats.missing:,} missing", "missing"))
+        texts.append((f"{stats.missing:,} missing", "missing"))
     if stats.truncated:
-        told.append((f"{stats.truncated:,} or more beyond the limit", "truncated"))
-    return told
+        texts.append((f"{stats.truncated:,} or more beyond the limit", "truncated"))
+    return texts
 
 
 def cost(stats: RunStats) -> str:
@@ -62,8 +62,8 @@ def spared(stats: RunStats, thing: str) -> str:
         ("embedding", stats.embeddings_reused, "passage"),
         ("asking a model", stats.extraction_calls_avoided, "time"),
     )
-    told = [f"{verb} {count(number, what)}" for verb, number, what in savings if number]
-    return f"spared {', '.join(told)}" if told else ""
+    texts = [f"{verb} {count(number, what)}" for verb, number, what in savings if number]
+    return f"spared {', '.join(texts)}" if texts else ""
 
 
 def remarks(run: Run, *, dry: bool = False) -> Iterator[Hint]:
@@ -156,12 +156,12 @@ def together(runs: list[Run], *, of: int, expected: int) -> str:
     statuses = Counter(run.status for run in runs)
     statuses["failed"] += of - len(runs)
     ends = [f"{number:,} {status}" for status in _ENDS if (number := statuses[status])]
-    told = ", ".join([*ends, f"{expected - of:,} not begun"] if expected > of else ends)
+    ended = ", ".join([*ends, f"{expected - of:,} not begun"] if expected > of else ends)
     whole = RunStats()
     for run in runs:
         whole.add({name: int(getattr(run.stats, name)) for name in Outcome})
     became = " · ".join(text for text, _ in counts(whole)) or "nothing there"
-    return f"{count(expected, 'source')}: {told}; {became}."
+    return f"{count(expected, 'source')}: {ended}; {became}."
 
 
 def stale_share(sources: Iterable[Overview]) -> float | None:

@@ -294,30 +294,30 @@ class _Reader:
     def signature(self) -> Iterator[inspect.Parameter]:
         """Return the parameters for FastAPI."""
         only = inspect.Parameter.KEYWORD_ONLY
-        for place, one in self._in_path.items():
-            about = InPath(description=one.help, examples=_examples(one))
-            kind = _without_none(_field_type(one.type))
+        for place, parameter in self._in_path.items():
+            about = InPath(description=parameter.help, examples=_examples(parameter))
+            kind = _without_none(_field_type(parameter.type))
             yield inspect.Parameter(place, only, annotation=Annotated[kind, about])
         if self._model is not None:
             needed = self._needs_body or any(field.is_required() for field in self._model.model_fields.values())
             empty_body = inspect.Parameter.empty if needed else self._model()
             yield inspect.Parameter("body", only, annotation=Annotated[self._model, InBody()], default=empty_body)
             return
-        for one in self._others:
-            query = InQuery(alias=self._names[one.name], description=one.help)
-            default: Any = self._default(one)
-            kind = _field_type(one.type)
-            if (items := _item_type(one.type)) is not None:
+        for parameter in self._others:
+            query = InQuery(alias=self._names[parameter.name], description=parameter.help)
+            default: Any = self._default(parameter)
+            kind = _field_type(parameter.type)
+            if (items := _item_type(parameter.type)) is not None:
                 kind, default = types.GenericAlias(tuple, (items, ...)), default or ()
-            elif "wire" in one.extra:
-                kind = str if one.is_required or default is not None else str | None
+            elif "wire" in parameter.extra:
+                kind = str if parameter.is_required or default is not None else str | None
             elif default is not None:
                 kind = _without_none(kind)
-            yield inspect.Parameter(f"query_{one.name}", only, annotation=Annotated[kind, query], default=default)
+            yield inspect.Parameter(f"query_{parameter.name}", only, annotation=Annotated[kind, query], default=default)
 
     def read(self, sent: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments that were sent, by the names of the operation."""
-        arguments = {one.name: sent[place] for place, one in self._in_path.items()}
+        arguments = {parameter.name: sent[place] for place, parameter in self._in_path.items()}
         for other in self._others:
             if self._model is not None:
                 body = sent["body"]
@@ -327,11 +327,12 @@ class _Reader:
                 arguments[other.name] = other.convert(value) if "wire" in other.extra else value
         return arguments
 
-    def _default(self, one: Parameter) -> Any:
-        if one.name in self._defaults:
-            return self._defaults[one.name]
+    def _default(self, parameter: Parameter) -> Any:
+        if parameter.name in self._defaults:
+            return self._defaults[parameter.name]
         # The default of such an operation is no text: it applies if nothing is sent.
-        return None if one.default is UNSET or ("wire" in one.extra and not one.is_required) else one.default
+        is_no_text = "wire" in parameter.extra and not parameter.is_required
+        return None if parameter.default is UNSET or is_no_text else parameter.default
 
     def _body_model(self, body: RouteBody, route: str) -> type[BaseModel]:
         # Routes that share a body share its schema.
@@ -403,10 +404,10 @@ def _without_none(kind: Any) -> Any:
 
 
 def _help(kind: Any) -> str:
-    metas = [one for one in getattr(kind, "__metadata__", ()) if isinstance(one, Meta)]
+    metas = [meta for meta in getattr(kind, "__metadata__", ()) if isinstance(meta, Meta)]
     return next((meta.description for meta in metas if meta.description), "")
 
 
 def _examples(parameter: Parameter) -> list[Any] | None:
-    metas = [one for one in getattr(parameter.type, "__metadata__", ()) if isinstance(one, Meta)]
+    metas = [meta for meta in getattr(parameter.type, "__metadata__", ()) if isinstance(meta, Meta)]
     return next((meta.examples for meta in metas if meta.examples), None)

@@ -76,17 +76,16 @@ async def compare_fields(call: RouteCall) -> dict[str, Any]:
     """Return what last changed in an item's record, or in its extracted facts, field by field."""
     facts = fact(await call.rowen.items.compare_fields(**call.arguments))
     if not call.caller.scope.allows(CONTACTS):
-        facts["fields"] = [_hidden(one, call.rowen.settings.redacted_keys) for one in facts["fields"]]
+        facts["fields"] = [_hidden(change, call.rowen.settings.redacted_keys) for change in facts["fields"]]
     return facts
 
 
 def _hidden(change: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
     """Return a change without contact details: those below a field, and all of it if its path names some."""
-
-    def shown(part: str, value: Any) -> Any:
-        return redacted_at(change["path"], value, keys) if part in ("before", "after") else value
-
-    return {part: shown(part, value) for part, value in change.items()}
+    return {
+        part: redacted_at(change["path"], value, keys) if part in ("before", "after") else value
+        for part, value in change.items()
+    }
 
 
 _RELATED = {"similar": [EXAMPLES["Hit"]], "twins": [{"url": "https://a.example.org/1", "title": "Hay", "source": "a"}]}
@@ -99,7 +98,7 @@ async def list_related(call: RouteCall) -> dict[str, Any]:
     similar = await call.rowen.items.similar(**call.arguments)
     group = await call.rowen.items.duplicates(**item)
     twins = [
-        {"url": one.url, "title": one.title, "source": one.source, "original": place == 0}
-        for place, one in enumerate((group.original, *group.copies) if group else ())
+        {"url": item.url, "title": item.title, "source": item.source, "original": place == 0}
+        for place, item in enumerate((group.original, *group.copies) if group else ())
     ]
     return {"similar": [fact(hit) for hit in similar], "twins": twins}

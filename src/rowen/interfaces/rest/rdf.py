@@ -109,9 +109,7 @@ async def push_statements(call: RouteCall) -> list[StatementReport]:
     Only the endpoints that are kept: a new address, and its headers, are an administrator's to name.
     """
     name, endpoint, graph = call.arguments["name"], call.added["endpoint"], call.arguments.get("graph")
-    targets = [
-        list_endpoint for list_endpoint in await call.rowen.rdf.list_endpoints(name) if list_endpoint.state != "once"
-    ]
+    targets = [target for target in await call.rowen.rdf.list_endpoints(name) if target.state != "once"]
     if endpoint is not None:
         targets = [target for target in targets if (target.endpoint, target.graph) == (endpoint, graph)]
         if not targets:
