@@ -179,6 +179,8 @@ def check_url(answered: str, expected: str) -> None:
 
 def prepare_all(tasks: list[Task]) -> list[Answer]:
     """Parse bodies, cut texts and call functions."""
+    if not tasks:
+        return []
     # A parent that starts a worker, or finds nothing changed, needs no readers.
     from rowen.content import chunks
 

@@ -31,23 +31,23 @@ _SINGLE: dict[str, Room] = {"sources": "source", "items": "item", "diffs": "diff
 
 
 def source_uri(name: str) -> str:
-    """The address of a source."""
+    """Return the address of a source."""
     return f"{SOURCES}/{quote(name, safe='')}"
 
 
 def item_uri(url: str) -> str:
-    """The address of an item."""
+    """Return the address of an item."""
     return f"rowen://items/{quote(url, safe='')}"
 
 
 def diff_uri(url: str) -> str:
-    """The address of what changed last in an item."""
+    """Return the address of the last difference of an item."""
     return f"rowen://diffs/{quote(url, safe='')}"
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceAddress:
-    """What an address names: which room, and in it which source or URL; of a difference, which revisions."""
+    """A parsed address: the kind of resource, the source or URL, and the revisions of a difference."""
 
     room: Room
     name: str = ""
@@ -56,7 +56,7 @@ class ResourceAddress:
 
     @classmethod
     def parse(cls, uri: str) -> ResourceAddress:
-        """Read an address; raises `NotFoundError` for one that names nothing here."""
+        """Parse an address; raise `NotFoundError` for one that is no resource."""
         try:
             parts = urlsplit(uri)
         except ValueError:
@@ -65,16 +65,16 @@ class ResourceAddress:
         room: Room | None = "sources" if uri.rstrip("/") == SOURCES else _SINGLE.get(parts.netloc)
         if parts.scheme != "rowen" or room is None or (room != "sources" and not name):
             raise NotFoundError(f"{uri!r} is no resource.", hint=_SUCH)
-        asked = {
+        revisions = {
             field: int(value[0])
             for field, value in parse_qs(parts.query).items()
             if value[0].isdecimal() and len(value[0]) <= _DIGITS
         }
-        return cls(room, "" if room == "sources" else name, asked.get("older"), asked.get("newer"))
+        return cls(room, "" if room == "sources" else name, revisions.get("older"), revisions.get("newer"))
 
     @property
     def watched(self) -> str | Hash | None:
-        """What of a line in the change log says that this changed: a source's name, or an item's key."""
+        """The part of a change that concerns the resource: the name of a source, or the key of an item."""
         if self.room in ("sources", "source"):
             return self.name
         try:

@@ -28,7 +28,7 @@ _LONGEST_MS = 86_400_000
 
 
 async def list_resources(call: ToolCall, cursor: str | None) -> types.ListResourcesResult:
-    """All sources; items are too many to be listed, and found by search."""
+    """Return all sources; items are too many for a list, and found by search."""
     page = await call.rowen.sources.list(limit=_PAGE, after=cursor)
     listed = [_resource(source) for source in page]
     if cursor is None:
@@ -40,47 +40,48 @@ async def list_resources(call: ToolCall, cursor: str | None) -> types.ListResour
 
 
 def _resource(source: Source) -> types.Resource:
-    told = f"{source.kind}, {count(source.items, 'item')}, {source.url}"
+    about = f"{source.kind}, {count(source.items, 'item')}, {source.url}"
     return types.Resource(
-        uri=source_uri(source.name), name=source.name, description=told, mime_type=MARKDOWN, size=None
+        uri=source_uri(source.name), name=source.name, description=about, mime_type=MARKDOWN, size=None
     )
 
 
 def list_templates() -> types.ListResourceTemplatesResult:
-    """How items and differences are addressed."""
-    made = [
+    """Return the templates of the addresses of items and differences."""
+    templates = [
         types.ResourceTemplate(uri_template=template, name=name, description=words, mime_type=MARKDOWN)
         for template, (name, words) in TEMPLATES.items()
     ]
-    return types.ListResourceTemplatesResult(resource_templates=made, ttl_ms=_LONGEST_MS)
+    return types.ListResourceTemplatesResult(resource_templates=templates, ttl_ms=_LONGEST_MS)
 
 
 async def read_resource(call: ToolCall, uri: str) -> types.ReadResourceResult:
-    """One resource as Markdown, others' text quoted; fresh until its source is looked at again."""
-    where = ResourceAddress.parse(uri)
-    answer, source = await _read(call, where)
+    """Return a resource as Markdown, with harvested text quoted; it is fresh until its source is checked again."""
+    answer, source = await _read(call, ResourceAddress.parse(uri))
     contents = types.TextResourceContents(uri=uri, mime_type=MARKDOWN, text=answer.markdown)
     return types.ReadResourceResult(contents=[contents], ttl_ms=lasts_ms(source, call.now))
 
 
-async def _read(call: ToolCall, where: ResourceAddress) -> tuple[ToolAnswer, Source | None]:
-    match where.room:
+async def _read(call: ToolCall, address: ResourceAddress) -> tuple[ToolAnswer, Source | None]:
+    match address.room:
         case "sources":
             return await list_sources(call, limit=500, budget=MOST_TOKENS), None
         case "source":
-            source = await call.rowen.sources.get(where.name)
+            source = await call.rowen.sources.get(address.name)
             known = held_source(source, call.now)
             return ToolAnswer(source_line(known, call.now), known), source
         case "diff":
-            answer = await get_diff(call, url=where.name, older=where.older, newer=where.newer, budget=MOST_TOKENS)
+            answer = await get_diff(
+                call, url=address.name, older=address.older, newer=address.newer, budget=MOST_TOKENS
+            )
         case _:
-            answer = await fetch_item(call, url=where.name, budget=MOST_TOKENS)
+            answer = await fetch_item(call, url=address.name, budget=MOST_TOKENS)
     name: str = getattr(answer.result, "source", "")
     return answer, await call.rowen.sources.get(name)
 
 
 def lasts_ms(source: Source | None, now: datetime) -> int:
-    """How long what was read may be kept: until its source is looked at again."""
+    """Return how long a client may keep a resource: until its source is checked again."""
     planned = next_look(source, now)
     if planned is None:
         return _UNPLANNED_MS

@@ -26,21 +26,21 @@ _INTERRUPTED = 130
 
 
 class Opening:
-    """Rowen, opened while the first answers are given; what failed is tried again when it is needed next."""
+    """The client, opened while the first requests are answered; a failed attempt is repeated at the next request."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._task: asyncio.Task[Rowen] | None = None
 
     def begin(self) -> None:
-        """Open it, unless that was begun."""
+        """Begin to open it, once."""
         if self._task is None:
             self._task = asyncio.create_task(self._open())
-            # Who needs it is told; until then a failure is nobody's.
+            # The error is raised where the client is needed.
             self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def __call__(self) -> Rowen:
-        """Rowen, as soon as it is there."""
+        """Return the client as soon as it is open."""
         if self._task is not None and self._task.done() and self._task.exception():
             self._task = None
         self.begin()
@@ -48,14 +48,14 @@ class Opening:
         return await asyncio.shield(self._task)
 
     async def close(self) -> None:
-        """Close it, or leave off opening it."""
+        """Close it, or stop opening it."""
         if self._task is None:
             return
         if not self._task.done():
             self._task.cancel()
-        [found] = await asyncio.gather(self._task, return_exceptions=True)
-        if not isinstance(found, BaseException):
-            await found.close()
+        [rowen] = await asyncio.gather(self._task, return_exceptions=True)
+        if not isinstance(rowen, BaseException):
+            await rowen.close()
 
     async def _open(self) -> Rowen:
         # Half a second of imports: meanwhile the client is told what there is to call.
@@ -70,7 +70,7 @@ class Opening:
 
 
 def _then(begin: Callable[[], object]) -> ServerMiddleware[Any]:
-    """What is begun once the first question is answered: both at once would make the client wait twice as long."""
+    """Return middleware that calls `begin` after the first answer: both at once would double the client's wait."""
 
     async def answered(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         try:

@@ -1,6 +1,6 @@
-"""Telling clients that something which they read has changed: the change log, as notifications.
+"""Notifications to clients that a resource changed, made from the change log.
 
-One reader of the log serves all clients of a process, and only while somebody watches something.
+One reader of the log serves all clients of a process, and only while a resource is watched.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MOST_WATCHED = 1_000
 
 
 class ChangeWatch:
-    """Who watches what, and the reader of the change log."""
+    """The resources that clients watch, and the reader of the change log."""
 
     def __init__(self, opened: Callable[[], Awaitable[Rowen]]) -> None:
         self._opened = opened
@@ -71,13 +71,13 @@ class ChangeWatch:
         watching.__enter__()
         tasks: set[asyncio.Task[None]] = set()
 
-        def tell(event: ServerEvent) -> None:
+        def notify(event: ServerEvent) -> None:
             if isinstance(event, ResourceUpdated) and event.uri == uri:
-                task = asyncio.ensure_future(_told(ctx, uri))
+                task = asyncio.ensure_future(_notify(ctx, uri))
                 tasks.add(task)
                 task.add_done_callback(tasks.discard)
 
-        unsubscribe = self._bus.subscribe(tell)
+        unsubscribe = self._bus.subscribe(notify)
 
         def end() -> None:
             unsubscribe()
@@ -87,16 +87,16 @@ class ChangeWatch:
         await self._ready()
 
     def unsubscribe(self, uri: str) -> None:
-        """Watch it no longer."""
+        """Stop watching a resource."""
         if end := self._subscribed.pop(uri, None):
             end()
 
     async def sources_changed(self) -> None:
-        """Say that there are other sources now."""
+        """Publish that the list of sources changed."""
         await self._bus.publish(ResourcesListChanged())
 
     def end_streams(self) -> None:
-        """Let all end who listen."""
+        """End all streams of notifications."""
         self._listen.close()
 
     async def close(self) -> None:
@@ -109,7 +109,7 @@ class ChangeWatch:
 
     @contextmanager
     def _watching(self, uris: Iterable[str]) -> Iterator[None]:
-        """Watch resources; an address that names nothing is kept quiet about, as one that never changes."""
+        """Watch resources; an address that is no resource is treated like one that never changes."""
         mine = []
         for uri in uris:
             with suppress(NotFoundError):
@@ -137,7 +137,7 @@ class ChangeWatch:
                     self._reader = None
 
     async def _ready(self) -> None:
-        """Wait until the log is read: what changes after the answer is told."""
+        """Wait until the log is read, so that later changes are published."""
         if not self._watched:
             return
         if self._reader is None or self._reader.done():
@@ -150,7 +150,7 @@ class ChangeWatch:
             waiting.cancel()
 
     async def _read(self, reading: asyncio.Event) -> None:
-        """Publish what is logged from now on, or what followed where an earlier reader failed."""
+        """Publish new changes, after the last one that an earlier reader published before it failed."""
         try:
             rowen = await self._opened()
             if self._reached is None:
@@ -175,8 +175,8 @@ class ChangeWatch:
         await concurrency.end([*self._left, *([reader] if reader else [])])
 
 
-async def _told(ctx: ServerRequestContext[Any, Any], uri: str) -> None:
-    """Tell a session; one that is gone is told nothing."""
-    # Whatever a dead connection raises is its own affair, and the log goes on for all others.
+async def _notify(ctx: ServerRequestContext[Any, Any], uri: str) -> None:
+    """Notify a session, unless it is gone."""
+    # The error of a dead connection concerns no other client.
     with suppress(Exception):
         await ctx.session.send_resource_updated(uri)
