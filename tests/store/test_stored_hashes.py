@@ -16,6 +16,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from rowen import Document
 from rowen.connectors.base import unread_url
+from rowen.connectors.catalog.options import DocumentOptions
 from rowen.connectors.catalog.records import mark_of_bytes, unparsed_json
 from rowen.connectors.catalog.state import Unidentified
 from rowen.connectors.datajson.record import item_url, traits_of
@@ -125,7 +126,9 @@ def _records() -> list[Any]:
         raise AssertionError
 
     record = {"b": 1, "a": [None, "ü"]}
-    row = unparsed_json(record, never, url=URLS[0], steady=lambda one: one, beside="x", mark=b"\x01")
+    row = unparsed_json(
+        record, never, url=URLS[0], steady=lambda value: value, options=DocumentOptions(), beside="x", mark=b"\x01"
+    )
     named = {"title": "Hay", "landingPage": "https://example.org/hay"}
     names = [item_url(named, URLS[0]), item_url({**named, "identifier": "urn:a b"}, URLS[0]), *traits_of(named)]
     return [row.digest, mark_of_bytes(b'{"a": 1}'), unread_url(URLS[0], b"what", 1), _looks(), names]  # type: ignore[union-attr]
