@@ -38,7 +38,7 @@ MADE = {
     "rowen.connectors.web.options.UrlPatterns.__init__",
     "rowen.content.chunks._Cutter._rarely",
     "rowen.formats.xml._tags_of",
-    "rowen.model.versions._numbers",
+    "rowen.model.versions._term",
 }
 """Who makes patterns at run time."""
 
