@@ -7,12 +7,13 @@ from tests.conftest import ScratchDatabase
 
 # Behind the hash of what a record says stands one of its bytes, which also tell what moves by itself.
 _ITEMS = """
-select source.kind, item.url, item.title, item.text, item.tags, item.record, item.language, item.media_type,
-       item.remarks, encode(item.key, 'hex'), encode(item.content_hash, 'hex'), encode(item.record_hash, 'hex'),
+select source.kind, item.url, item.title, item.text, item.tags, item.record, item.language, item.text_language,
+       item.media_type, item.remarks,
+       encode(item.key, 'hex'), encode(item.content_hash, 'hex'), encode(item.record_hash, 'hex'),
        item.twins, coalesce(item_check.depth, 0), coalesce(item_check.links, ''),
        left(encode(case when item_check.item_id is null then item.body_hash else item_check.body_hash end, 'hex'), 64),
        (select json_agg(json_build_array(chunk.heading, chunk.anchor, chunk.text, encode(chunk.text_hash, 'hex'),
-                                         chunk.tsv::text) order by chunk.position)
+                                         chunk.language, chunk.tsv::text) order by chunk.position)
           from chunk where chunk.item_id = item.id),
        (select encode(item_title.text_hash, 'hex') from item_title where item_title.item_id = item.id)
   from item join source on source.id = item.source_id left join item_check on item_id = item.id

@@ -4,13 +4,13 @@ import csv
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-__all__ = ["HALVES", "JudgedQuestion", "RetrievalSet", "beir", "load", "questions", "smart"]
+__all__ = ["HALVES", "JudgedQuestion", "RetrievalSet", "beir", "load", "questions", "smart", "squad"]
 
 HALVES = ("tuning", "held out")
 """Constants are chosen on the first half and reported on the other; a question belongs to one of them for good."""
@@ -44,9 +44,10 @@ _PROJECT = Path(__file__).parents[2]
 
 
 def load(path: Path) -> RetrievalSet:
-    """The set in a folder: BEIR's form, one of the classic sets, or the questions of a JSON file."""
+    """Return the set in a folder (BEIR's form, or a classic set) or in a JSON file (SQuAD's form, or questions)."""
     if path.is_file():
-        return questions(path)
+        contents = json.loads(path.read_text("utf-8"))
+        return squad(path.stem, contents["data"]) if "data" in contents else questions(path, contents)
     if (path / "corpus.jsonl").exists():
         return beir(path)
     if (path / "doc-text").exists():
@@ -139,17 +140,28 @@ def beir(folder: Path) -> RetrievalSet:
     return RetrievalSet(folder.name, documents, asked)
 
 
-def questions(path: Path) -> RetrievalSet:
-    """Questions over a documentation: `{"folder": …, "include": […], "questions": [{"question": …, "answers": {…}}]}`.
+def squad(name: str, articles: Sequence[Mapping[str, Any]]) -> RetrievalSet:
+    """Return a set in the form of SQuAD, as XQuAD has it for twelve languages: which paragraph answers a question?"""
+    paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
+    asked = [
+        JudgedQuestion(question["id"], question["question"], {f"{number:05}": 1.0})
+        for number, paragraph in enumerate(paragraphs)
+        for question in paragraph["qas"]
+    ]
+    documents = {f"{number:05}": ("", paragraph["context"]) for number, paragraph in enumerate(paragraphs)}
+    return RetrievalSet(name, documents, asked)
 
-    The folder is that of an installed one, or lies in this project.
+
+def questions(path: Path, contents: Mapping[str, Any]) -> RetrievalSet:
+    """Return questions over a documentation that is installed or lies in this project.
+
+    The form is `{"folder": …, "include": […], "questions": [{"question": …, "answers": {…}}]}`.
     """
-    told = json.loads(path.read_text("utf-8"))
     asked = [
         JudgedQuestion(row["question"], row["question"], {page: float(grade) for page, grade in row["answers"].items()})
-        for row in told["questions"]
+        for row in contents["questions"]
     ]
-    return RetrievalSet(path.stem, {}, asked, _PROJECT / told["folder"], tuple(told["include"]))
+    return RetrievalSet(path.stem, {}, asked, _PROJECT / contents["folder"], tuple(contents["include"]))
 
 
 def _rows(path: Path) -> Iterator[dict[str, str]]:

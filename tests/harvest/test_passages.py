@@ -17,14 +17,18 @@ def chunks_of(letters: list[str]) -> list[Chunk]:
 
 def apply(stored: list[StoredPassage], chunks: list[Chunk]) -> tuple[list[StoredPassage], int]:
     """What the table would hold afterwards, in the order of positions, and how many rows were written."""
-    edit = plan_edit(1, stored, chunks)
+    edit = plan_edit(1, stored, chunks, None)
     moved = dict(edit.move)
     rows = [row._replace(position=moved.get(row.id, row.position)) for row in stored if row.id not in edit.delete]
     fresh = max((row.id for row in stored), default=0) + 1
     for number, new in enumerate(edit.insert):
         chunk = new.chunk
         exact = text_hash(chunk.text)
-        rows.append(StoredPassage(fresh + number, new.position, exact, chunk.text_hash, chunk.heading, chunk.anchor))
+        rows.append(
+            StoredPassage(
+                fresh + number, new.position, exact, chunk.text_hash, chunk.heading, chunk.anchor, new.language
+            )
+        )
     return sorted(rows, key=lambda row: row.position), len(edit.insert) + len(edit.move)
 
 
@@ -75,7 +79,7 @@ def test_a_thousand_insertions_at_one_place_still_fit() -> None:
 
 
 def test_a_new_item_gets_gaps() -> None:
-    positions = [new.position for new in first_edit(1, chunks_of(["a", "b"])).insert]
+    positions = [new.position for new in first_edit(1, chunks_of(["a", "b"]), None).insert]
 
     assert positions[1] - positions[0] > 1000
 

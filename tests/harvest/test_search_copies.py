@@ -84,13 +84,13 @@ async def test_the_next_page_does_not_bring_copies_of_what_was_shown(database: S
 
 async def test_an_unknown_kind_or_language_is_named_with_the_existing_ones(database: ScratchDatabase) -> None:
     async with database.open() as r:
-        await harvest(r, page(1, LONG, language="pt-BR"), page(2, "Only a hatch", language="en"))
+        await harvest(r, page(1, LONG, language="la-VA"), page(2, "Only a hatch", language="en"))
 
         with pytest.raises(NotFoundError, match="No source is of the kind 'zzz'") as unknown:
             await r.search("hatch", kinds=["scripted", "zzz"])
         assert unknown.value.hint == "There are: scripted."
         with pytest.raises(NotFoundError, match="No item is in the language 'fr'") as unspoken:
             await r.search("hatch", languages=["en", "fr"])
-        assert unspoken.value.hint == "There are: en, pt-BR."
-        assert len(await r.search("hatch", languages=["pt"], kinds=["scripted"])) == 1
-        assert len(await r.search("hatch", languages=["pt_br"])) == 1
+        assert unspoken.value.hint == "There are: en, la-VA."
+        assert len(await r.search("hatch", languages=["la"], kinds=["scripted"])) == 1
+        assert len(await r.search("hatch", languages=["la_va"])) == 1

@@ -29,6 +29,7 @@ STORED = StoredItem(
     id=1,
     title="Title",
     language=None,
+    text_language=None,
     content_hash=DOCUMENT.content_hash,
     record_hash=DOCUMENT.record_hash,
     chunker=7,

@@ -32,7 +32,7 @@ from rowen.formats.rdf.rdfa import read_rdfa
 from rowen.formats.rdf.statements import kept_statements
 from rowen.harvest import agreements, sieve
 from rowen.jobs.push import callback_hash
-from rowen.model import datasets, hashes
+from rowen.model import datasets, hashes, languages
 from rowen.model.hashes import body_hash, data_hash, text_hash
 from rowen.model.rdf import STATEMENTS_VERSION
 from rowen.model.schemas import Schema
@@ -62,6 +62,15 @@ TEXTS = (
     "```python\nx = [1](2)\n```\n\nTitle {#anchor}\n-----\n\n<b>bold</b> <!-- gone --> &amp; \\* __under__ a_b_c",
     "\n\n".join(f"## Part {n}\n\n" + f"Some *marked* words of {n}. " * 40 for n in range(6)),
     "word " * 900,
+)
+MIXED = (
+    "# Zählung\n\n" + "Die Stadt hat alle Häuser gezählt, und das Ergebnis ist für jeden zugänglich. " * 14,
+    "# Zählung\n\n"
+    + "Die Stadt hat alle Häuser gezählt, und das Ergebnis ist für jeden zugänglich. " * 14
+    + "\n\n# Census\n\n"
+    + "The city has counted all of its houses, and the results are for everyone. " * 14,
+    "Город публикует сведения о качестве воздуха.",
+    "市は毎日大気の質を公表する。",
 )
 DATASET = {
     "title": "Trees",
@@ -143,7 +152,12 @@ def _document(d: Document) -> list[Any]:
 
 
 def _passages(text: str) -> list[Any]:
-    return [(one.text, one.heading, one.anchor, one.text_hash) for one in chunks.split(text)]
+    language = languages.item_language(None, "", text)
+    parts = [
+        (part.text, part.heading, part.anchor, part.text_hash, languages.passage_language(part.text, language))
+        for part in chunks.split(text)
+    ]
+    return [language, *parts]
 
 
 def _recipes() -> list[Any]:
@@ -175,7 +189,9 @@ STORED = {
     "document": Stored(
         lambda: hashes.DOCUMENT_VERSION, lambda: list(map(_document, DOCUMENTS)), {1: "2bd86303e95d33c6"}
     ),
-    "passages": Stored(lambda: readers.CHUNKER_VERSION, lambda: list(map(_passages, TEXTS)), {3: "7ac3dd3ae1077f55"}),
+    "passages": Stored(
+        lambda: readers.CHUNKER_VERSION, lambda: list(map(_passages, [*TEXTS, *MIXED])), {4: "9230693e75058545"}
+    ),
     "body": Stored(_of("body"), lambda: [body_hash(b"a"), *_pages(), *_edges(), *_places()], {1: "acd7589d7e052b37"}),
     "record": Stored(_of("record"), _records, {1: "da9438ff3430138f"}),
     "twins": Stored(

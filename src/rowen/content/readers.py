@@ -22,11 +22,11 @@ from rowen.model.files import is_text, media_type_of
 from rowen.model.items import Document, Raw
 from rowen.model.text import UNREADABLE, Budget, OverspentError, reading
 
-CHUNKER_VERSION = 3
-"""Raised whenever the same text would be cut in another way, or a passage would have another `text_hash`.
+CHUNKER_VERSION = 4
+"""Raised whenever the same text would be cut in another way, or a passage would have another `text_hash` or language.
 
 Passages of earlier versions are renewed from the stored texts (`harvest/passages.py`). Version 3 hashes the words of a
-passage; version 2 hashed its letters first, then its words.
+passage; version 2 hashed its letters first, then its words. Version 4 detects languages.
 """
 VERSION = 2
 """Raised when the code that all readers share stores other results: decoding of text, assembly of a document."""

@@ -149,9 +149,11 @@ class Committer:
         recut = [row.id for write, row in known if write.verdict.write_chunks]
         stored_passages = await passages.of_items(c, recut) if recut else {}
         edits = [
-            first_edit(ids[write.key], write.chunks)
+            first_edit(ids[write.key], write.chunks, write.document.text_language)
             if write.stored is None
-            else plan_edit(write.stored.id, stored_passages[write.stored.id], write.chunks)
+            else plan_edit(
+                write.stored.id, stored_passages[write.stored.id], write.chunks, write.document.text_language
+            )
             for write in plan.writes
             if write.verdict.write_chunks
         ]

@@ -13,6 +13,7 @@ from rowen.content import readers
 from rowen.harvest.parse_pool import Workers
 from rowen.harvest.parse_worker import Passages, Text, check_url
 from rowen.model.hashes import Hash, text_hash
+from rowen.model.languages import item_language, passage_language
 from rowen.store.database import Connection, Database
 from rowen.store.items import passages as store_passages
 from rowen.store.items.passages import PASSAGE_HASHES, NewPassage, OutdatedItem, StoredPassage
@@ -29,22 +30,25 @@ GAP = 1 << 20
 class Edit:
     """The changes that turn an item's stored passages into the new ones.
 
-    `rehash` holds passages that stay, but whose `text_hash` an earlier version of Rowen computed differently.
+    `rehash` holds passages that stay, but whose `text_hash` an earlier version of Rowen computed differently;
+    `languages` those that stay, but are indexed in another language.
     """
 
     delete: list[int] = field(default_factory=list)
     move: list[tuple[int, int]] = field(default_factory=list)
     insert: list[NewPassage] = field(default_factory=list)
     rehash: list[tuple[StoredPassage, Hash]] = field(default_factory=list)
+    languages: list[tuple[int, str | None]] = field(default_factory=list)
     kept: int = 0
 
 
-def first_edit(item_id: int, chunks: Sequence[Chunk]) -> Edit:
-    """Return the edit that inserts all passages of a new item."""
-    return Edit(insert=[NewPassage(item_id, (n + 1) * GAP, chunk) for n, chunk in enumerate(chunks)])
+def first_edit(item_id: int, chunks: Sequence[Chunk], language: str | None) -> Edit:
+    """Return the edit that inserts all passages of a new item in a language."""
+    places = enumerate(chunks, start=1)
+    return Edit(insert=[NewPassage(item_id, n * GAP, new, passage_language(new.text, language)) for n, new in places])
 
 
-def plan_edit(item_id: int, stored: Sequence[StoredPassage], chunks: Sequence[Chunk]) -> Edit:
+def plan_edit(item_id: int, stored: Sequence[StoredPassage], chunks: Sequence[Chunk], language: str | None) -> Edit:
     """Return the edit that keeps equal passages, moves as few as possible and inserts the others between them."""
     # Each new passage reuses the first unused stored passage with the same text and headings.
     pool: dict[tuple[bytes, tuple[str, ...], str | None], deque[StoredPassage]] = defaultdict(deque)
@@ -57,12 +61,15 @@ def plan_edit(item_id: int, stored: Sequence[StoredPassage], chunks: Sequence[Ch
     edit = Edit()
     reused_ids = set()
     for reused, chunk, position in zip(matches, chunks, positions, strict=True):
+        own_language = passage_language(chunk.text, language)
         if reused is None:
-            edit.insert.append(NewPassage(item_id, position, chunk))
+            edit.insert.append(NewPassage(item_id, position, chunk, own_language))
             continue
         reused_ids.add(reused.id)
         if reused.text_hash != chunk.text_hash:
             edit.rehash.append((reused, chunk.text_hash))
+        if reused.language != own_language:
+            edit.languages.append((reused.id, own_language))
         if reused.position == position:
             edit.kept += 1
         else:
@@ -115,6 +122,8 @@ async def write_edits(c: Connection, edits: Sequence[Edit]) -> Counter[str]:
     rehashed = [change for edit in edits for change in edit.rehash]
     await embeddings.carry(c, [(old.text_hash, new) for old, new in rehashed])
     await store_passages.rehash(c, [(old.id, new) for old, new in rehashed])
+    languages = [change for edit in edits for change in edit.languages]
+    await store_passages.set_languages(c, languages)
     fresh = [chunk for edit in edits for chunk in edit.insert]
     reused = await embeddings.count_reused(c, [new.chunk.text_hash for new in fresh]) if fresh else 0
     await store_passages.insert(c, fresh)
@@ -123,7 +132,7 @@ async def write_edits(c: Connection, edits: Sequence[Edit]) -> Counter[str]:
         chunks_written=written,
         chunks_kept=sum(edit.kept for edit in edits),
         embeddings_reused=reused,
-        rows_written=written + len(rehashed) + sum(len(edit.delete) for edit in edits),
+        rows_written=written + len(rehashed) + len(languages) + sum(len(edit.delete) for edit in edits),
     )
 
 
@@ -178,8 +187,10 @@ class Recut:
                 await embeddings.share_passages(c)
                 same = await store_passages.lock_outdated(c, [item for item, _ in cut.values()], chunker=version)
                 stored = await store_passages.of_items(c, same)
-                await write_edits(c, [plan_edit(item_id, stored[item_id], cut[item_id][1]) for item_id in same])
-                await store_passages.set_chunker(c, same, version)
+                languages = {item.id: item_language(item.language, item.title, item.text) for item, _ in cut.values()}
+                await store_passages.set_chunker(c, {item_id: languages[item_id] for item_id in same}, version)
+                edits = [plan_edit(item_id, stored[item_id], cut[item_id][1], languages[item_id]) for item_id in same]
+                await write_edits(c, edits)
             renewed += len(same)
             after = batch[-1].id
         async with self.database.transaction() as c:

@@ -44,7 +44,7 @@ class Write:
     def renamed(self) -> bool:
         """Whether the title or language changed, by which passages that stay are indexed."""
         before, now = self.stored, self.document
-        return before is not None and (before.title, before.language) != (now.title, now.language)
+        return before is not None and ((before.title, before.text_language) != (now.title, now.text_language))
 
 
 @dataclass(slots=True)

@@ -97,7 +97,9 @@ def judge(document: Document, stored: StoredItem | None, recipes: Recipes, *, sa
     if document.record_hash == stored.record_hash:
         return Verdict(outcome=Outcome.UNCHANGED, write_item=recut, write_chunks=recut, write_check=checked)
     if document.content_hash == stored.content_hash:
-        return Verdict(outcome=Outcome.AMENDED, write_item=True, write_chunks=recut, write_check=checked)
+        # A passage has a language of its own only if it differs from its item's.
+        relabel = recut or document.language != stored.language
+        return Verdict(outcome=Outcome.AMENDED, write_item=True, write_chunks=relabel, write_check=checked)
     body = document.validators.body_hash
     same_source = same_record or (body is not None and body == stored.body_hash)
     reread = same_source and not _is_current(stored, recipes)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from rowen.model.hashes import Hash, RecordJson, body_hash, content_hash, record_hash, storable, storable_cursor
+from rowen.model.languages import item_language
 from rowen.model.rdf import StatementProfile, StatementsWanted
 from rowen.model.text import (
     header,
@@ -116,6 +117,11 @@ class Document:
         put(self, "content_hash", content)
         put(self, "record_hash", record_hash(content, url, language, media_type, written.whole(), remarks))
         put(self, "written", written)
+
+    @property
+    def text_language(self) -> str | None:
+        """The language that the text is indexed in: the declared one unless it is plainly wrong, else the detected."""
+        return item_language(self.language, self.title, self.text)
 
     @property
     def record_json(self) -> str:

@@ -266,22 +266,27 @@ with query as materialized (
 select number from change
  where number > %(above)s and number < %(below)s and {where} and (
        {title} or exists (
-           select from item join query on query.config = text_config(item.language)
-             join chunk on chunk.item_id = item.id and chunk.tsv @@ query.query
+           select from item join chunk on chunk.item_id = item.id
+             join query on query.config = text_config(coalesce(chunk.language, item.text_language))
+                       and chunk.tsv @@ query.query
             where item.source_id = change.source_id and item.key = change.key))
  order by number desc limit %(limit)s
 """
-# The items with the words by text configuration; a word with the same lexeme in several languages is looked up once.
+# The items with the words; a word with the same lexeme in several languages is looked up once.
 _ITEMS = """
-select configs::text[], array(select item_id from chunk where tsv @@ query limit %(most)s)
-  from (select websearch_to_tsquery(config, words_apart(%(query)s)) as query, array_agg(config) as configs
+select array(
+           select item_id from chunk join item on item.id = item_id
+            where tsv @@ query
+              and (is_common or text_config(coalesce(chunk.language, text_language)) = any(configs))
+            limit %(most)s)
+  from (select websearch_to_tsquery(config, words_apart(%(query)s)) as query, array_agg(config) as configs,
+               count(*) = (select count(*) from text_configs()) as is_common
           from text_configs() as config group by 1) parsed
 """
 # Matching lines, newest first, whose items are among listed ones.
 _BY_ITEMS = """
 with listed as materialized (
-    select item.source_id, item.key from unnest(%(items)s::bigint[], %(configs)s::regconfig[]) as match(id, config)
-      join item on item.id = match.id and (match.config is null or text_config(item.language) = match.config)
+    select source_id, key from item where id = any(%(items)s::bigint[])
 )
 select number from change
  where number > %(above)s and number < %(below)s and {where} and (
@@ -319,12 +324,10 @@ async def numbers_about(
     numbers += await matches(_BY_LINE, above=max(end, below - 1 - _FIRST_LINES), below=below)
     below = max(end + 1, below - _FIRST_LINES)
     if len(numbers) < limit and below > end + 1 and tree != _ANYTHING and len(numbers) * _COMMON < _FIRST_LINES:
-        rows = await all_rows(c, _ITEMS, {"query": query, "most": _MOST_ITEMS + 1})
-        if all(len(item_ids) <= _MOST_ITEMS for _, item_ids in rows):
-            # Without a choice of text configurations none has to be compared.
-            pairs = [(i, name) for names, ids in rows for name in (names if len(rows) > 1 else [None]) for i in ids]
-            items = {"items": [item_id for item_id, _ in pairs], "configs": [config for _, config in pairs]}
-            return numbers + await matches(_BY_ITEMS, above=end, below=below, **items)
+        by_query = await column(c, _ITEMS, {"query": query, "most": _MOST_ITEMS + 1})
+        if all(len(item_ids) <= _MOST_ITEMS for item_ids in by_query):
+            items = [item_id for item_ids in by_query for item_id in item_ids]
+            return numbers + await matches(_BY_ITEMS, above=end, below=below, items=items)
     while below > end + 1 and len(numbers) < limit:
         above = max(end, below - 1 - _NEXT_LINES)
         numbers += await matches(_BY_LINE, above=above, below=below)

@@ -143,7 +143,8 @@ async def pending(c: Connection, webhook: Webhook, *, limit: int) -> LogBatch:
         and (%(query)s::text is null or exists (
              select from item join chunk on chunk.item_id = item.id
               where item.source_id = change.source_id and item.key = change.key
-                and chunk.tsv @@ websearch_to_tsquery(text_config(item.language), words_apart(%(query)s))))
+                and chunk.tsv @@ websearch_to_tsquery(
+                    text_config(coalesce(chunk.language, item.text_language)), words_apart(%(query)s))))
         """,
         values={"ahead": list(webhook.ahead), **_filters(webhook.wants)},
     )

@@ -82,6 +82,7 @@ class StoredItem(NamedTuple):
     id: int
     title: str
     language: str | None
+    text_language: str | None
     content_hash: Hash
     record_hash: Hash
     chunker: int
@@ -166,7 +167,7 @@ _CHECK = """
        ) as checked
 """
 _STORED = f"""
-select item.key, item.id, title, language, content_hash, record_hash, chunker,
+select item.key, item.id, title, language, text_language, content_hash, record_hash, chunker,
        checked.recipe, etag, last_modified, checked.body_hash, checked.depth, checked.links, checked.apart
   from item left join item_check on item_id = item.id {_CHECK}
  where source_id = %(source)s
@@ -238,6 +239,7 @@ def _columns(documents: Sequence[Document], checks: Sequence[InlineCheck | None]
         [d.content_hash for d in documents],
         [d.record_hash for d in documents],
         [d.language for d in documents],
+        [d.text_language for d in documents],
         [d.media_type for d in documents],
         [datasets.written(d) for d in documents],
         ["\n".join(d.remarks) or None for d in documents],
@@ -256,15 +258,17 @@ async def insert(
     statement = """
         with fresh as (
         insert into item (source_id, chunker, key, url, title, text, tags, record, source_record,
-                          content_hash, record_hash, language, media_type, twins, remarks, body_hash, recipe)
+                          content_hash, record_hash, language, text_language, media_type, twins, remarks, body_hash,
+                          recipe)
         select %s, %s, key, url, title, text, array(select jsonb_array_elements_text(tags::jsonb)), record::jsonb,
-               source_record, content_hash, record_hash, language, media_type, twins::bigint[], remarks, body_hash,
+               source_record, content_hash, record_hash, language, text_language, media_type, twins::bigint[],
+               remarks, body_hash,
                recipe
           from unnest(%b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::bytea[],
-                      %b::bytea[], %b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[], %b::bytea[],
-                      %b::bytea[])
+                      %b::bytea[], %b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[],
+                      %b::bytea[], %b::bytea[])
                as new(key, url, title, text, tags, record, source_record, content_hash, record_hash, language,
-                      media_type, twins, remarks, body_hash, recipe)
+                      text_language, media_type, twins, remarks, body_hash, recipe)
         returning key, id, title_words(title, record, media_type) as words
         ), titled as (
         insert into item_title (item_id, text_hash)
@@ -294,9 +298,9 @@ async def update(
         with new as (
             select * from unnest(%b::bigint[], %b::boolean[], %b::text[], %b::text[], %b::text[], %b::text[],
                                  %b::text[], %b::bytea[], %b::bytea[], %b::bytea[], %b::text[], %b::text[],
-                                 %b::text[], %b::text[], %b::bytea[], %b::bytea[])
+                                 %b::text[], %b::text[], %b::text[], %b::bytea[], %b::bytea[])
                 as new(id, revised, url, title, text, tags, record, source_record, content_hash, record_hash,
-                       language, media_type, twins, remarks, body_hash, recipe)
+                       language, text_language, media_type, twins, remarks, body_hash, recipe)
         ), superseded as (
             insert into superseded_record (item_id, record, source_record, at)
             select item.id, item.record, item.source_record, item.updated_at from item join new on new.id = item.id
@@ -306,8 +310,9 @@ async def update(
         update item set url = new.url, title = new.title, text = new.text,
                tags = array(select jsonb_array_elements_text(new.tags::jsonb)), record = new.record::jsonb,
                source_record = new.source_record, content_hash = new.content_hash, record_hash = new.record_hash,
-               language = new.language, media_type = new.media_type, twins = new.twins::bigint[],
-               remarks = new.remarks, chunker = %s, revision = revision + new.revised::integer, updated_at = now(),
+               language = new.language, text_language = new.text_language, media_type = new.media_type,
+               twins = new.twins::bigint[], remarks = new.remarks,
+               chunker = %s, revision = revision + new.revised::integer, updated_at = now(),
                body_hash = case when new.recipe is null then item.body_hash else new.body_hash end,
                recipe = coalesce(new.recipe, item.recipe)
           from new where item.id = new.id

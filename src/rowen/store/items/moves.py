@@ -235,7 +235,8 @@ _MAKE_MOVES = (
            text = case when same then item.text else folded.text end, tags = folded.tags, record = folded.record,
            source_record = folded.source_record, body_hash = folded.body_hash, recipe = folded.recipe,
            content_hash = folded.content_hash, record_hash = folded.record_hash, language = folded.language,
-           media_type = folded.media_type, twins = folded.twins, remarks = folded.remarks, chunker = folded.chunker,
+           text_language = folded.text_language, media_type = folded.media_type,
+           twins = folded.twins, remarks = folded.remarks, chunker = folded.chunker,
            revision = item.revision + case when revised then folded.revision else 0 end, updated_at = now()
       from folded where item.id = folded.old_id
     """,

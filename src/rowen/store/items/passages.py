@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowen.model.hashes import Hash, canonical_json
@@ -14,20 +14,23 @@ if TYPE_CHECKING:
 
 
 class OutdatedItem(NamedTuple):
-    """An item whose passages an earlier version of the chunker made."""
+    """An item whose passages an earlier version of Rowen cut or analysed."""
 
     id: int
     url: str
     content_hash: Hash
+    language: str | None
+    title: str
     text: str
 
 
 async def outdated(c: Connection, *, after: int, chunker: int, limit: int) -> list[OutdatedItem]:
-    """Return items after an id, in order, whose passages an earlier version of the chunker made."""
+    """Return items after an id, in order, whose passages an earlier version of Rowen cut or analysed."""
     return await tuples_of(
         c,
         OutdatedItem,
-        "select id, url, content_hash, text from item where id > %s and chunker < %s order by id limit %s",
+        "select id, url, content_hash, language, title, text from item where id > %s and chunker < %s"
+        " order by id limit %s",
         [after, chunker, limit],
         binary=True,
     )
@@ -43,9 +46,20 @@ async def lock_outdated(c: Connection, items: Sequence[OutdatedItem], *, chunker
     return await column(c, query, [[item.id for item in items], [item.content_hash for item in items], chunker])
 
 
-async def set_chunker(c: Connection, item_ids: Sequence[int], chunker: int) -> None:
-    """Store which version of the chunker made the passages of these items."""
-    await c.execute("update item set chunker = %s where id = any(%s)", [chunker, list(item_ids)])
+async def set_chunker(c: Connection, languages: Mapping[int, str | None], chunker: int) -> None:
+    """Store the languages of items and the version that made their passages; index these anew where that differs."""
+    ids, codes = list(languages), list(languages.values())
+    query = """
+        select id from item join unnest(%b::bigint[], %b::text[]) as new(id, language) using (id)
+         where text_config(text_language) <> text_config(new.language)
+    """
+    other = await column(c, query, [ids, codes])
+    statement = """
+        update item set chunker = %s, text_language = new.language
+          from unnest(%b::bigint[], %b::text[]) as new(id, language) where item.id = new.id
+    """
+    await c.execute(statement, [chunker, ids, codes])
+    await retitle(c, other)
 
 
 class StoredPassage(NamedTuple):
@@ -60,26 +74,28 @@ class StoredPassage(NamedTuple):
     text_hash: Hash
     heading: tuple[str, ...]
     anchor: str | None
+    language: str | None
 
 
 class NewPassage(NamedTuple):
-    """A passage at its position in an item."""
+    """A passage at its position in an item; its language is set if it is another one than the item's."""
 
     item_id: int
     position: int
     chunk: Chunk
+    language: str | None
 
 
 async def of_items(c: Connection, item_ids: Sequence[int]) -> dict[int, list[StoredPassage]]:
     """Return the passages of these items, in order, without their texts."""
     passages: dict[int, list[StoredPassage]] = {item_id: [] for item_id in item_ids}
     query = """
-        select item_id, id, position, sha256(convert_to(text, 'UTF8')), text_hash, heading, anchor from chunk
-         where item_id = any(%s) order by item_id, position
+        select item_id, id, position, sha256(convert_to(text, 'UTF8')), text_hash, heading, anchor, language
+          from chunk where item_id = any(%s) order by item_id, position
     """
     rows = await all_rows(c, query, [list(item_ids)], binary=True)
-    for item_id, *columns, heading, anchor in rows:
-        passages[item_id].append(StoredPassage._make([*columns, tuple(heading), anchor]))
+    for item_id, *columns, heading, anchor, language in rows:
+        passages[item_id].append(StoredPassage._make([*columns, tuple(heading), anchor, language]))
     return passages
 
 
@@ -90,11 +106,11 @@ async def insert(c: Connection, passages: Sequence[NewPassage]) -> None:
     await c.execute(
         """
         with stored as (
-        insert into chunk (item_id, position, heading, anchor, text, text_hash, tsv)
-        select new.item_id, new.position, path.heading, new.anchor, new.text, new.text_hash,
-               passage_tsv(item.language, item.title, path.heading, new.text)
-          from unnest(%b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::text[], %b::bytea[])
-               as new(item_id, position, heading, anchor, text, text_hash)
+        insert into chunk (item_id, position, heading, anchor, text, text_hash, language, tsv)
+        select new.item_id, new.position, path.heading, new.anchor, new.text, new.text_hash, new.language,
+               passage_tsv(coalesce(new.language, item.text_language), item.title, path.heading, new.text)
+          from unnest(%b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::text[], %b::bytea[], %b::text[])
+               as new(item_id, position, heading, anchor, text, text_hash, language)
           join item on item.id = new.item_id
           cross join lateral (select array(select jsonb_array_elements_text(new.heading::jsonb)) as heading) path
          order by new.item_id, new.position
@@ -109,6 +125,7 @@ async def insert(c: Connection, passages: Sequence[NewPassage]) -> None:
             [new.chunk.anchor for new in passages],
             [new.chunk.text for new in passages],
             [new.chunk.text_hash for new in passages],
+            [new.language for new in passages],
         ],
     )
 
@@ -133,6 +150,18 @@ async def rehash(c: Connection, hashes: Sequence[tuple[int, Hash]]) -> None:
         await c.execute(statement, [list(column) for column in zip(*hashes, strict=True)])
 
 
+async def set_languages(c: Connection, languages: Sequence[tuple[int, str | None]]) -> None:
+    """Change the languages of stored passages, and index them anew."""
+    if languages:
+        statement = """
+            update chunk set language = new.language, tsv = passage_tsv(
+                       coalesce(new.language, item.text_language), item.title, chunk.heading, chunk.text)
+              from unnest(%b::bigint[], %b::text[]) as new(id, language), item
+             where chunk.id = new.id and item.id = chunk.item_id
+        """
+        await c.execute(statement, [list(column) for column in zip(*languages, strict=True)])
+
+
 async def delete(c: Connection, passage_ids: Sequence[int]) -> None:
     """Delete passages."""
     if passage_ids:
@@ -144,7 +173,8 @@ async def retitle(c: Connection, item_ids: Sequence[int]) -> int:
     if not item_ids:
         return 0
     statement = """
-        update chunk set tsv = passage_tsv(item.language, item.title, chunk.heading, chunk.text)
+        update chunk set tsv = passage_tsv(
+                   coalesce(chunk.language, item.text_language), item.title, chunk.heading, chunk.text)
           from item where item.id = chunk.item_id and item.id = any(%s)
     """
     return await affected(c, statement, [list(item_ids)])

@@ -332,7 +332,7 @@ select jsonb_build_object(
 union all
 select * from (select jsonb_build_object(
            'item', item.id, 'url', item.url, 'title', item.title, 'source', source.name, 'kind', source.kind,
-           'language', item.language, 'record_kind', {RECORD_KIND}, 'dataset', item.twins is not null,
+           'language', item.text_language, 'record_kind', {RECORD_KIND}, 'dataset', item.twins is not null,
            'score', top.score, 'passages', top.passages, 'word_rank', top.word_rank, 'meaning_rank', top.meaning_rank,
            'distance', top.distance,
            'text', chunk.text, 'heading', chunk.heading, 'anchor', chunk.anchor, 'passage_score', passage.score,

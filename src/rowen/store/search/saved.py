@@ -22,9 +22,9 @@ insert into saved_match (search_id, source_id, key)
 select distinct %(search)s, item.source_id, item.key
   from text_configs() as config
   join lateral (
-       select item_id from chunk where chunk.tsv @@ websearch_to_tsquery(config, words_apart(%(query)s))
+       select item_id, language from chunk where chunk.tsv @@ websearch_to_tsquery(config, words_apart(%(query)s))
        ) passage on true
-  join item on item.id = passage.item_id and text_config(item.language) = config
+  join item on item.id = passage.item_id and text_config(coalesce(passage.language, item.text_language)) = config
   join source on source.id = item.source_id
  where %(sources)s::text[] is null or source.name = any(%(sources)s)
 """
@@ -41,7 +41,7 @@ with query as materialized (
 ), judged as (
     select touched.*, item.id is not null and exists (
                select from query join chunk on chunk.item_id = item.id and chunk.tsv @@ query.words
-                where query.config = text_config(item.language)) as is_match,
+                where query.config = text_config(coalesce(chunk.language, item.text_language))) as is_match,
            match.key is not null as was_match
       from touched
       left join item on item.source_id = touched.source_id and item.key = touched.key

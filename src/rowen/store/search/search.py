@@ -71,7 +71,7 @@ _CONDITIONS = {
     "source_ids": "item.source_id = any(%(source_ids)s::bigint[])",
     "tags": "exists (select from unnest(item.tags) tag where lower(tag) = any(%(tags)s::text[]))",
     "languages": "exists (select from unnest(%(languages)s::text[]) code"
-    " where starts_with(lower(replace(item.language, '_', '-')) || '-', code || '-'))",
+    " where starts_with(lower(replace(item.text_language, '_', '-')) || '-', code || '-'))",
     "record_kinds": f"{RECORD_KIND} = any(%(record_kinds)s::text[])",
     "publisher": "position(lower(%(publisher)s) in lower(item.record ->> 'publisher')) > 0",
     "since": _MODIFIED.format(sign=">=", name="since"),
@@ -133,9 +133,9 @@ async def languages(c: Connection) -> list[str]:
     """Return the languages of all items, by a loose scan of their index."""
     query = """
         with recursive known(code) as (
-            (select language from item where language is not null order by language limit 1)
+            (select text_language from item where text_language is not null order by text_language limit 1)
             union all
-            select (select language from item where language > known.code order by language limit 1)
+            select (select text_language from item where text_language > known.code order by text_language limit 1)
               from known where known.code is not null
         )
         select code from known where code is not null
