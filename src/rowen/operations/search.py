@@ -146,13 +146,16 @@ async def filters_of(
     An unknown source, kind or language is an error, since no other words would find more; an unknown tag has no items.
     """
     rest: dict[str, Any] = dict(narrowing)
+    for name in ("tags", "languages", "record_kinds", "kinds", "where"):
+        if isinstance(rest.get(name), str):
+            rest[name] = (rest[name],)
     kinds = rest.pop("kinds", None)
     rest["where"] = Condition.parse_all(rest.pop("where", ()))
     for name in ("since", "until"):
         if isinstance(rest.get(name), timedelta):
             rest[name] = datetime.now(UTC) - rest[name]
-    check_record_kinds(narrowing.get("record_kinds") or ())
-    if languages := narrowing.get("languages"):
+    check_record_kinds(rest.get("record_kinds") or ())
+    if languages := rest.get("languages"):
         stored = await store_search.languages(c)
         for code in languages:
             if not any(f"{name}-".startswith(f"{language_code(code)}-") for name in map(language_code, stored)):

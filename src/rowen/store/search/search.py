@@ -1,13 +1,13 @@
 """Search: filters, the search statement and its rows, and items with equal texts."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from rowen.model.datasets import DATASET
 from rowen.model.items import ItemLine, Passage
-from rowen.model.search import Condition, Filters, Hit, Query, language_code, pairs, spaced
+from rowen.model.search import Condition, Filters, Hit, Query, pairs, spaced
 from rowen.store.database import Connection
 from rowen.store.items.items import RECORD_KIND
 from rowen.store.rows import all_rows, column, list_of, scalar
@@ -69,9 +69,10 @@ _MODIFIED = (
 
 _CONDITIONS = {
     "source_ids": "item.source_id = any(%(source_ids)s::bigint[])",
-    "tags": "exists (select from unnest(item.tags) tag where lower(tag) = any(%(tags)s::text[]))",
-    "languages": "exists (select from unnest(%(languages)s::text[]) code"
-    " where starts_with(lower(replace(item.text_language, '_', '-')) || '-', code || '-'))",
+    "tags": "exists (select from unnest(item.tags) tag, unnest(%(tags)s::text[]) wanted"
+    " where lower(tag) = lower(wanted))",
+    "languages": "exists (select from unnest(%(languages)s::text[]) wanted"
+    " where starts_with(lower(replace(item.text_language, '_', '-')) || '-', lower(replace(wanted, '_', '-')) || '-'))",
     "record_kinds": f"{RECORD_KIND} = any(%(record_kinds)s::text[])",
     "publisher": "position(lower(%(publisher)s) in lower(item.record ->> 'publisher')) > 0",
     "since": _MODIFIED.format(sign=">=", name="since"),
@@ -93,19 +94,16 @@ _WHERE = (
 
 def condition(filters: Filters) -> tuple[str, dict[str, Any]]:
     """Return the SQL condition of filters on `item`, empty if there are none, and its parameters."""
-    parameters = {
-        "source_ids": None if filters.source_ids is None else list(filters.source_ids),
-        "tags": [tag.lower() for tag in filters.tags] or None,
-        "languages": [language_code(code) for code in filters.languages] or None,
-        "record_kinds": list(filters.record_kinds) or None,
-        "publisher": filters.publisher,
-        "since": filters.since,
-        "until": filters.until,
-        "path": filters.path,
-        "without_item": filters.without_item,
-    }
-    values: dict[str, Any] = {name: value for name, value in parameters.items() if value is not None}
-    conditions = [_CONDITIONS[name] for name in values]
+    conditions: list[str] = []
+    values: dict[str, Any] = {}
+    for filter_ in fields(filters):
+        value = getattr(filters, filter_.name)
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            value = list(value)
+        # An empty list of sources matches nothing; other empty lists are no filters.
+        if filter_.name != "where" and value is not None and (value != [] or filter_.name == "source_ids"):
+            conditions.append(_CONDITIONS[filter_.name])
+            values[filter_.name] = value
     for number, comparison in enumerate(filters.where):
         conditions.append(_WHERE.format(number=number, compared=_compared(comparison, number)))
         values |= {f"where_path_{number}": list(comparison.path), f"where_value_{number}": comparison.value}

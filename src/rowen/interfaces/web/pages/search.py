@@ -1,7 +1,6 @@
 """Search: results with the words marked, and the filters of every interface; saved searches with their news."""
 
 from collections import Counter
-from datetime import datetime
 from functools import cache
 from itertools import groupby
 from typing import Any
@@ -49,11 +48,6 @@ async def search(rowen: Rowen, request: Request) -> View:
     answer, problem = Answer(), None
     try:
         filters = values_of("items.search", chosen, tuple(_filters().values()))
-        for name in ("since", "until"):
-            # A link to the next page has to name the same moment, not the same time before now.
-            if moment := filters.get(name):
-                chosen[name] = [moment.isoformat(timespec="seconds")]
-                filters[name] = datetime.fromisoformat(chosen[name][0])
         answer = await rowen.search(words, limit=_HITS, after=text(request, "after"), **filters)
     except (NotFoundError, UsageError) as error:
         problem = error
