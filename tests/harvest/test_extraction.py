@@ -9,7 +9,7 @@ import pytest
 from rowen.errors import NotFoundError, StoreUnavailableError, UsageError
 from rowen.harvest import extraction
 from rowen.operations.facts import fact
-from rowen.store import extractions
+from rowen.store import extraction as extraction_store
 from tests.conftest import ScratchDatabase
 from tests.harvest.shop import LAMP, market, stock
 from tests.portals.language_model import cut_off, fenced, says, status
@@ -339,7 +339,7 @@ async def test_a_pass_that_stops_in_its_second_batch_goes_on_there(
 async def test_facts_carry_the_content_hash_of_the_text_that_was_read_also_if_it_changes_meanwhile(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save = extractions.save
+    save = extraction_store.save
 
     async def save_late(*what: Any, **more: Any) -> Any:
         database.execute("update item set content_hash = 'another'::bytea")
@@ -351,7 +351,7 @@ async def test_facts_carry_the_content_hash_of_the_text_that_was_read_also_if_it
             await r.sync("shop")
             [(first,)] = database.query("select encode(content_hash, 'hex') from item")
             shop.sell(1, price=99)
-            monkeypatch.setattr(extractions, "save", save_late)
+            monkeypatch.setattr(extraction_store, "save", save_late)
             await r.sync("shop")
             history = await r.extraction.history(f"{shop.url}/1", "lamp")
             updated = [
@@ -370,7 +370,7 @@ async def test_facts_carry_the_content_hash_of_the_text_that_was_read_also_if_it
 async def test_an_error_of_the_store_ends_the_questions_that_are_under_way(
     database: ScratchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save = extractions.save
+    save = extraction_store.save
 
     async def lost(*what: Any, **more: Any) -> Any:
         raise StoreUnavailableError("The database went away.")
@@ -381,13 +381,13 @@ async def test_an_error_of_the_store_ends_the_questions_that_are_under_way(
             await r.sync("shop")
             await r.schemas.add("lamp@1.0.0", LAMP)
             await r.extraction.attach("shop", "lamp@1")
-            monkeypatch.setattr(extractions, "save", lost)
+            monkeypatch.setattr(extraction_store, "save", lost)
             model.latency_s = 0.2
             with pytest.raises(StoreUnavailableError):
                 await r.extraction.extract_source("shop", everything=True)
             left = [task for task in asyncio.all_tasks() if "ExtractionPass" in repr(task)]
             asked = model.calls
-            monkeypatch.setattr(extractions, "save", save)
+            monkeypatch.setattr(extraction_store, "save", save)
             model.latency_s = 0
 
             assert left == []

@@ -1,5 +1,6 @@
 """Which items may answer."""
 
+import dataclasses
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -7,6 +8,8 @@ from typing import Any
 import pytest
 
 from rowen import Complete, Document, Fetched, NotFoundError, Rowen
+from rowen.model.search import Condition, Filters
+from rowen.store.search.search import condition
 from tests.conftest import ScratchDatabase
 from tests.portals.scripted import Scripted, page, shows
 
@@ -115,3 +118,34 @@ async def test_a_filter_is_data_and_no_statement(database: ScratchDatabase) -> N
 
         assert await found(r, tags=["'); drop table item; --"], path="%s{where}", publisher="' or true --") == set()
         assert await found(r) == {"1"}
+
+
+def test_each_filter_has_a_condition() -> None:
+    given = {
+        "source_ids": [1],
+        "tags": ["hay"],
+        "languages": ["de"],
+        "record_kinds": ["dataset"],
+        "publisher": "City",
+        "since": datetime(2026, 1, 1, tzinfo=UTC),
+        "until": datetime(2026, 1, 1, tzinfo=UTC),
+        "path": "/guide/",
+        "without_item": 1,
+        "where": Condition.parse_all(["/price>1"]),
+    }
+
+    assert set(given) == {field.name for field in dataclasses.fields(Filters)}
+    for name, value in given.items():
+        sql, parameters = condition(Filters(**{name: value}))
+        assert (bool(sql), bool(parameters)) == (True, True), name
+    assert condition(Filters()) == ("", {})
+    assert condition(Filters(source_ids=()))[0]
+
+
+async def test_a_filter_with_one_value_may_be_a_string(database: ScratchDatabase) -> None:
+    async with database.open() as r:
+        await harvest(r, page(1, "apple", tags=("fruit",), language="de"), page(2, "apple", tags=("f",)))
+
+        assert await found(r, tags="fruit") == {"1"}
+        assert await found(r, languages="de") == {"1"}
+        assert await found(r, kinds="scripted") == {"1", "2"}

@@ -11,7 +11,8 @@ import pytest
 from rowen.model.datasets import DATASET, CatalogPlace
 from rowen.model.schemas import Schema
 from rowen.model.sources import Source
-from rowen.store import changes, extractions, library, runs, schemas, sources
+from rowen.store import changes, library, runs, schemas, sources
+from rowen.store import extraction as extraction_store
 from rowen.store.database import Connection, Database
 from rowen.store.items import duplicates
 from rowen.store.rows import scalar
@@ -256,7 +257,7 @@ async def test_a_part_of_a_work_list_leaves_out_items_extracted_since(filled: Sc
         async with pool.connection() as c, c.transaction(force_rollback=True):
             numbers = await schemas.work_list(c, carried, after=0, upto=9999, limit=3)
             [first, second, third] = await schemas.pending(c, carried, numbers)
-            await extractions.fail(c, 1, second.key, "barn", number=second.number, error="No price.", code="no")
+            await extraction_store.fail(c, 1, second.key, "barn", number=second.number, error="No price.", code="no")
             now = await schemas.pending(c, carried, numbers)
             rest = await schemas.work_list(c, carried, after=0, upto=9999, limit=3)
     finally:
@@ -279,7 +280,7 @@ async def test_pending_items_are_not_counted_for_sources_that_are_up_to_date(
     try:
         async with pool.connection() as c:
             statements.clear()
-            answer = await extractions.overview(c)
+            answer = await extraction_store.overview(c)
             executed = len(statements)
     finally:
         await pool.close()

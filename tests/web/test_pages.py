@@ -308,7 +308,7 @@ async def test_a_search_takes_every_filter_that_is_declared(lived_in: ScratchDat
     assert all(f'name="{name}"' in page.text for name in ("version", "publisher", "since", "until", "path", "where"))
     assert page.text.count('aria-current="true"') == 4
     assert 'value="council"' in page.text
-    assert re.search(r'name="since" value="20\d\d-\d\d-\d\dT', page.text)
+    assert 'name="since" value="7d"' in page.text
     assert 'role="alert"' in wrong.text
 
 

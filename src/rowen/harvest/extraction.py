@@ -34,10 +34,11 @@ from rowen.model.extraction import ExtractionReport
 from rowen.model.sources import Source
 from rowen.model.text import one_item
 from rowen.model.url import Address
-from rowen.store import changes, extractions
+from rowen.store import changes
+from rowen.store import extraction as extraction_store
 from rowen.store import schemas as schema_store
 from rowen.store.database import Database
-from rowen.store.extractions import AvoidedCalls, NewExtraction
+from rowen.store.extraction import AvoidedCalls, NewExtraction
 from rowen.store.items import items
 from rowen.store.schemas import AttachedSchema, PendingItem
 
@@ -206,7 +207,7 @@ class ExtractionPass:
                 elif item.text is None:
                     async with self.database.connection() as c:
                         name = self.carried.schema.name
-                        self.report.removed += await extractions.close_gone(
+                        self.report.removed += await extraction_store.close_gone(
                             c, self.source.id, item.key, name, number=item.number
                         )
                 else:
@@ -223,7 +224,7 @@ class ExtractionPass:
                 details: dict[str, Any] = {"number": item.number, "error": str(problem), "code": problem.code}
                 details["answer_key"] = getattr(problem, "answer_key", None)
                 async with self.database.connection() as c:
-                    await extractions.fail(c, self.source.id, item.key, self.carried.schema.name, **details)
+                    await extraction_store.fail(c, self.source.id, item.key, self.carried.schema.name, **details)
         except ProviderError as problem:
             # A wrong key or model affects all items alike.
             self.trouble = self.trouble or problem
@@ -261,7 +262,7 @@ class ExtractionPass:
             extracted.data, extracted.origin, extracted.model, extracted.evidence, key, item.content_hash
         )
         async with self.database.transaction() as c:
-            saved = await extractions.save(
+            saved = await extraction_store.save(
                 *(c, self.source, self.carried, item.key),
                 url=page.url,
                 title=page.title,
@@ -289,7 +290,7 @@ class ExtractionPass:
         report.seconds = round(time.monotonic() - began, 3)
         async with self.database.transaction() as c:
             if not report.dry_run:
-                await extractions.avoid(c, self.source.id, self.carried.schema.name, self._avoided)
+                await extraction_store.avoid(c, self.source.id, self.carried.schema.name, self._avoided)
                 if (problem := self.trouble) is not None:
                     hint = problem.hint or _HINTS.get(problem.code)
                     report.waits_for = f"{problem} {hint}" if hint else str(problem)

@@ -20,7 +20,7 @@ from rowen.model.hashes import Hash
 from rowen.model.models import TokenUsage
 from rowen.model.schemas import Schema
 from rowen.settings import Settings
-from rowen.store import extractions
+from rowen.store import extraction as extraction_store
 from rowen.store.database import Database
 
 _JSON_TYPES = ("application/json", DATASET)
@@ -126,7 +126,7 @@ class PageFacts:
         if self._models.has(reading.model) and not reading.force:
             key = self._key(page_text, reading, self._models.of(reading.model))
             async with self._database.connection() as c:
-                if await extractions.find_answer(c, key) is not None:
+                if await extraction_store.find_answer(c, key) is not None:
                     return None
         return expected_tokens(reading.schema, page_text, context_tokens=self._settings.llm_context_tokens)
 
@@ -137,7 +137,7 @@ class PageFacts:
         key = self._key(page, reading, model)
         if not reading.force:
             async with self._database.connection() as c:
-                cached = await extractions.find_answer(c, key)
+                cached = await extraction_store.find_answer(c, key)
             if cached is not None:
                 reused = Extracted(page.url, reading.schema.ref, cached.data, "model", cached.model, reused=True)
                 return replace(reused, tokens=cached.tokens, usd=cached.usd), key
@@ -151,9 +151,9 @@ class PageFacts:
             usd = None if model.price is None else model.price.of(answer.usage)
             async with self._database.transaction() as c:
                 if reading.force:
-                    await extractions.forget_answer(c, key)
+                    await extraction_store.forget_answer(c, key)
                 name, calls = str(model.spec), answer.calls
-                await extractions.keep_answer(
+                await extraction_store.keep_answer(
                     c, key, answer.data, model=name, calls=calls, tokens=answer.usage, usd=usd
                 )
         extracted = Extracted(page.url, reading.schema.ref, answer.data, "model", name, calls=calls)

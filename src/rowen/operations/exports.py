@@ -39,7 +39,7 @@ from rowen.publish.report import REPORT, Coverage, Distributions, ReportedSource
 from rowen.publish.row import COLUMNS, Identity, StoredRow, row_of
 from rowen.store import changes as store_changes
 from rowen.store import sources as source_store
-from rowen.store.extractions import current_in_batches
+from rowen.store.extraction import current_in_batches
 from rowen.store.items.exports import Exported, Snapshot, snapshot
 from rowen.version import __version__
 

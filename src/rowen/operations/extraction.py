@@ -26,7 +26,7 @@ from rowen.operations.operation import ResourceGroup, operation
 from rowen.operations.paging import Page, as_text, decoded, page_of
 from rowen.operations.schemas import check_fields, checked_rules, resolve, schema_of, url_patterns
 from rowen.operations.validation import refuse_local
-from rowen.store import extractions as store
+from rowen.store import extraction as store
 from rowen.store import runs, schemas
 from rowen.store import sources as source_store
 from rowen.store.schemas import AttachedSchema

@@ -9,7 +9,7 @@ from rowen.model.access import Scope
 from rowen.model.models import Costs
 from rowen.model.status import Health, Savings, Status, SwitchedOff
 from rowen.operations.operation import ResourceGroup, operation
-from rowen.store import extractions as store
+from rowen.store import extraction as store
 from rowen.store import jobs, status
 from rowen.store.search import embeddings, pending_texts
 

@@ -44,7 +44,7 @@ _SECTIONS = {
         "diff": ("items", "Show changes between two revisions of an item: text, record or facts."),
         "history": ("items", "List all revisions of an item, or of its facts."),
         "changes": ("changes", "Read the change log, or follow it."),
-        "export": ("export", "Export items or facts into a new folder or to stdout."),
+        "export": ("exports", "Export items or facts into a new folder or to stdout."),
         "feed": ("changes", "Print the change log as a feed, or all datasets as a catalog."),
         "announced": ("sources", "List the documents that a feed announced, with jobs and outcomes."),
         "statements": ("statements", "Publish RDF statements of pages: dump, deltas, SPARQL endpoints."),
@@ -55,7 +55,7 @@ _SECTIONS = {
     "Extract facts": {
         "extract": ("extraction", "Extract facts as JSON from a page, or from changes of a source."),
         "evaluate": ("extraction", "Compare models on your own pages: validity, accuracy, grounding, time, cost."),
-        "schema": ("schema", "Manage the schemas of extracted facts."),
+        "schema": ("schemas", "Manage the schemas of extracted facts."),
         "costs": ("extraction", "Show the cost of paid calls, and the cost avoided."),
     },
     "Connect assistants": {

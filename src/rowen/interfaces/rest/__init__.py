@@ -1,1 +1,1 @@
-"""The REST interface: one module a resource. Each route asks the service, and answers with its facts."""
+"""The REST interface: one module per resource. Each route calls an operation and answers with its JSON form."""

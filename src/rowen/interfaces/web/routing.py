@@ -11,8 +11,7 @@ from rowen.errors import RowenError
 from rowen.interfaces.web.drawing import THEMES, drawn, in_json, serve_file, trouble
 from rowen.interfaces.web.forms import read_form
 from rowen.interfaces.web.live import WATCHED, Watcher, watch
-from rowen.interfaces.web.pages import changes, extractions, item, overview, runs, search, sources, tokens
-from rowen.interfaces.web.pages import webhooks as receivers
+from rowen.interfaces.web.pages import access, changes, extraction, items, overview, runs, search, sources, webhooks
 from rowen.interfaces.web.view import Goto, Handler, local
 from rowen.operations import Rowen
 
@@ -26,12 +25,12 @@ PAGES: dict[str, Handler] = {
     "/changes": changes.changes,
     "/changes/{number:int}": changes.change,
     "/costs": overview.costs,
-    "/extractions": extractions.extractions,
+    "/extractions": extraction.extractions,
     "/following": overview.following,
     "/health": overview.health,
     "/held": runs.pending_deletions,
     "/help": overview.help_page,
-    "/item": item.item,
+    "/item": items.item,
     "/jobs": runs.jobs,
     "/jobs/{number:int}": runs.job,
     "/quarantine": runs.quarantine,
@@ -42,22 +41,22 @@ PAGES: dict[str, Handler] = {
     "/search": search.search,
     "/sources": sources.listing,
     "/sources/{name}": sources.source,
-    "/tokens": tokens.tokens,
-    "/webhooks": receivers.webhooks,
-    "/webhooks/{name}": receivers.webhook,
+    "/tokens": access.tokens,
+    "/webhooks": webhooks.webhooks,
+    "/webhooks/{name}": webhooks.webhook,
 }
 """Pages; each has a twin that ends in `.json`."""
 
 QUESTIONS: dict[str, Handler] = {
     "/sources/{name}/remove": sources.remove,
-    "/tokens/{name}/revoke": tokens.revoke,
+    "/tokens/{name}/revoke": access.revoke,
 }
 """Pages that ask for confirmation."""
 
 ACTIONS: dict[str, Handler] = {
     "/add": sources.add,
-    "/extractions/carry": extractions.carry,
-    "/extractions/drop": extractions.drop,
+    "/extractions/carry": extraction.carry,
+    "/extractions/drop": extraction.drop,
     "/held": runs.decide,
     "/jobs/pause": runs.pause,
     "/jobs/resume": runs.resume,
@@ -71,12 +70,12 @@ ACTIONS: dict[str, Handler] = {
     "/sources/{name}/remove": sources.remove,
     "/sources/{name}/resume": sources.resume,
     "/sources/{name}/sync": sources.sync,
-    "/tokens": tokens.add,
-    "/tokens/{name}/revoke": tokens.revoke,
-    "/webhooks": receivers.add,
-    "/webhooks/{name}/remove": receivers.remove,
-    "/webhooks/{name}/replay": receivers.replay,
-    "/webhooks/{name}/state": receivers.set_state,
+    "/tokens": access.add,
+    "/tokens/{name}/revoke": access.revoke,
+    "/webhooks": webhooks.add,
+    "/webhooks/{name}/remove": webhooks.remove,
+    "/webhooks/{name}/replay": webhooks.replay,
+    "/webhooks/{name}/state": webhooks.set_state,
 }
 """Actions; each needs the scope write or admin."""
 
