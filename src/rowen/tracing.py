@@ -61,14 +61,13 @@ def _tracer() -> Any:
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        from opentelemetry.sdk.trace import TracerProvider, export
     except ImportError:
         log.warning("traces are disabled: `%s` installs the missing packages", how_to_install("telemetry"))
         return None
     # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence.
     name = os.environ.get("OTEL_SERVICE_NAME") or "rowen"
     provider = TracerProvider(resource=Resource.create({"service.name": name}))
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    provider.add_span_processor(export.BatchSpanProcessor(OTLPSpanExporter()))
     atexit.register(provider.shutdown)
     return provider.get_tracer("rowen")

@@ -1,6 +1,9 @@
 """The version, which the build reads as well, and the installation of optional packages."""
 
 import sys
+from importlib.util import find_spec
+from pathlib import Path
+from shlex import quote
 
 __version__ = "0.2.0"
 
@@ -8,9 +11,6 @@ __version__ = "0.2.0"
 def how_to_install(extra: str) -> str:
     """Return the command that adds the packages of an extra to this installation; Rowen is on no package index."""
     from importlib.metadata import PackageNotFoundError, requires
-    from importlib.util import find_spec
-    from pathlib import Path
-    from shlex import quote
 
     try:
         requirements = [requirement.partition(";") for requirement in requires("rowen") or []]

@@ -341,4 +341,4 @@ def test_the_command_says_what_it_fetched_and_how_to_use_it(
     assert (nowhere.code, "ROWEN_MODEL_HUB" in nowhere.err) == (2, True)
     assert done.code == 0, done.err
     assert done.out.startswith(f"hay/tiny at {COMMIT}: 4 files, ")
-    assert "`rowen embed --embedder local --model hay/tiny` makes its vectors" in done.err
+    assert "`rowen embed --embedder local --model hay/tiny` creates its vectors" in done.err

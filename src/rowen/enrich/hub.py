@@ -40,11 +40,12 @@ from rowen.errors import (
     UsageError,
 )
 from rowen.model.models import FetchedModel
+from rowen.net.target import parse
 
 if TYPE_CHECKING:
     from rowen.net.client import Client
     from rowen.net.response import Response, Stream
-    from rowen.settings import Settings
+from rowen.settings import Settings
 
 # A letter or digit first: neither `..` nor a hidden folder. 96 characters are as long as hubs let names be.
 _PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
@@ -79,8 +80,6 @@ class _HubName(NamedTuple):
 
 def hub_address(settings: Settings) -> str:
     """Return the address of the hub from the settings; raise `ConfigurationError` if there is none."""
-    from rowen.net.target import parse
-
     if not settings.model_hub:
         raise ConfigurationError(
             "No model hub is named. Nothing was fetched.",

@@ -143,7 +143,7 @@ def _steps(step: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
 
 
 def _marks(processor: Mapping[str, Any] | None) -> tuple[list[int], list[int]]:
-    """Return the numbers before and after each text."""
+    """Return the ids of the special tokens before and after each text."""
     if processor is None:
         return [], []
     match processor["type"]:

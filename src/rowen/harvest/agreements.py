@@ -32,7 +32,7 @@ def agree(settings: Settings, kind: str, url: str, options: Mapping[str, Any]) -
 
 
 def agree_again(settings: Settings, source: Source, options: Mapping[str, Any], *, entered: Collection[str]) -> None:
-    """Store the agreement after an edit, if the user entered all options that matter or had agreed to the others."""
+    """Renew the agreement to a source after an edit, if each option that affects its reach was entered or agreed to."""
     agreed = set(_reach(source.kind, source.options)) if is_agreed(settings, source) else set()
     by_user = {name: options[name] for name in entered if name in options}
     if set(_reach(source.kind, options)) <= agreed | set(_reach(source.kind, by_user)):

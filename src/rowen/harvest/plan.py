@@ -42,7 +42,7 @@ class Write:
 
     @property
     def renamed(self) -> bool:
-        """Whether the title or language changed, by which passages that stay are indexed."""
+        """Whether the title or language changed; then unchanged passages are indexed again as well."""
         before, now = self.stored, self.document
         return before is not None and ((before.title, before.text_language) != (now.title, now.text_language))
 
@@ -74,7 +74,7 @@ class Plan:
 
     @property
     def apart(self) -> bool:
-        """Whether the plan may be written beside earlier ones, since they cannot touch the same rows."""
+        """Whether the plan may be written concurrently with earlier plans, because they share no rows."""
         return not (self.marked or self.unmarked or self.failed or self.released)
 
 

@@ -85,7 +85,7 @@ class ChangeRate:
         return ChangeRate(self.shape, self.span_s + elapsed_s)
 
     def changed(self, elapsed_s: float) -> "ChangeRate":
-        """Return the gamma distribution with the moments of that after a check that found one or more changes."""
+        """Return the estimate after a check with changes: a gamma distribution with the posterior's moments."""
         shape, span, later = self.shape, self.span_s, self.span_s + elapsed_s
         if elapsed_s < _SMALL * span:
             return ChangeRate(shape + 1, span + elapsed_s / 2)

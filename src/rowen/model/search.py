@@ -329,7 +329,7 @@ class SavedSearch:
 
 @dataclass(frozen=True, slots=True)
 class SavedNews:
-    """An item that newly matches, or no longer does, since the change with this number; `id` counts such lines."""
+    """An item that began or ceased to match a saved search; `number` is the change that caused it."""
 
     id: int
     kind: MatchKind

@@ -223,12 +223,12 @@ def media_type_within(media_type: str | None, remarks: list[str]) -> str | None:
 
 
 def heading_within(heading: str) -> str:
-    """Return a heading, or its beginning."""
+    """Return a heading, truncated if it is too long."""
     return _beginning(heading, LONGEST_HEADING)
 
 
 def anchor_within(anchor: str | None) -> str | None:
-    """Return an anchor; None if it is too long, since a part of one leads nowhere."""
+    """Return an anchor, or None if it is too long: a truncated anchor leads nowhere."""
     return anchor if anchor is None or len(anchor) <= LONGEST_ANCHOR else None
 
 

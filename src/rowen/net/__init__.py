@@ -1,1 +1,1 @@
-"""Polite HTTP, and nothing about sources."""
+"""HTTP with a pace per host; this package does not know sources."""

@@ -29,12 +29,11 @@ class State(StrEnum):
 class CircuitLimits:
     """The thresholds and pauses of a circuit.
 
-    Every try counts, so that one request that keeps failing (three tries) does not open a circuit, and a second one
-    does; at three, a single bad page would stop a crawl. 30 s are enough to restart a service. Two successes, since a
-    host that recovers under load may answer once and fail again. A host that answers 429 gets a pause twice as long at
-    each opening, up to five minutes; any longer, and a run would end before the next try. Answers before the same
-    opening count once: five concurrent requests would multiply the pause by 32. No pause exceeds `max_recovery_s`, not
-    even the first one.
+    `failure_threshold` counts tries, and a request has three: at 5, one failing request does not open the circuit, but
+    two do. `recovery_s` is enough to restart a service. `success_threshold` is 2 because a host that recovers under
+    load may answer once and fail again. `rate_limit_multiplier` lengthens the pause each time a host that answers 429
+    opens the circuit, once per opening: otherwise five concurrent requests would multiply it by 32. `max_recovery_s`
+    limits every pause, including the first; after a longer one, a run would end before the next try.
     """
 
     failure_threshold: int = 5

@@ -387,13 +387,12 @@ class IdentityProvider:
             return self._keys
 
     async def _ask(self) -> KeySet:
-        from joserfc.errors import JoseError
-        from joserfc.jwk import KeySet
+        from joserfc import errors, jwk
 
         configuration = await self._configuration()
         try:
-            return KeySet.import_key_set(await self._document(str(configuration["jwks_uri"])))  # type: ignore[arg-type]
-        except (JoseError, KeyError, TypeError, ValueError) as problem:
+            return jwk.KeySet.import_key_set(await self._document(str(configuration["jwks_uri"])))  # type: ignore[arg-type]
+        except (errors.JoseError, KeyError, TypeError, ValueError) as problem:
             raise ConfigurationError(f"{self._issuer} gives no keys that can be read: {problem}") from None
 
     async def _configuration(self) -> dict[str, Any]:
@@ -422,13 +421,12 @@ class IdentityProvider:
 
 def _checked(token: str, keys: KeySet) -> dict[str, Any] | None:
     """Return the claims of a token with a valid signature and times."""
-    from joserfc import jwt
-    from joserfc.errors import JoseError
+    from joserfc import errors, jwt
 
     try:
         claims = jwt.decode(token, keys, algorithms=list(_ALGORITHMS)).claims
         jwt.JWTClaimsRegistry(leeway=_LEEWAY_S, exp={"essential": True}).validate(claims)
-    except (JoseError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
+    except (errors.JoseError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
     return claims
 

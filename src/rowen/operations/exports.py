@@ -95,7 +95,7 @@ class SnapshotWork:
     spread: Distributions = field(default_factory=Distributions)
 
     def close(self) -> None:
-        """Close the files beside the items."""
+        """Close the files of withdrawn items and of changes."""
         if self.withdrawn is not None:
             self.withdrawn.close()
         if self.changes is not None:

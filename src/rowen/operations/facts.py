@@ -185,7 +185,7 @@ PLAIN = JsonForm()
 
 
 def names_of(kind: type) -> list[str]:
-    """Return the names in the JSON form of a dataclass or named tuple."""
+    """Return the field names of the JSON form of a dataclass or named tuple."""
     form = FORMS.get(kind, PLAIN)
     declared = [field.name for field in fields(kind)] if is_dataclass(kind) else kind._fields  # type: ignore[attr-defined]
     without = form.without.split()

@@ -129,7 +129,7 @@ class Runs(ResourceGroup):
     async def cancel(
         self, target: Annotated[str | int, Meta(description="Number of the run, or name of its source.")]
     ) -> Run:
-        """Request that a live run, given by its number or its source, ends as cancelled, in whichever process it is."""
+        """Request that a live run ends as cancelled, in any process; name it by its number or its source."""
         async with self._database.transaction() as c:
             if isinstance(target, int):
                 return await runs.request_cancel(c, target)

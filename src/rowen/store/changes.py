@@ -142,9 +142,9 @@ class LogRange(NamedTuple):
 
 
 async def next_range(c: Connection, after: int, *, lines: int | None = None) -> LogRange:
-    """Return the next range of the log, at most `lines` long, for a consumer with statements of its own.
+    """Return the next range of the log, at most `lines` long, for a consumer that reads the lines by its own SQL.
 
-    Each later statement that reads numbers above `after` and up to `upto` sees all of them.
+    Every line of the range is committed: a later statement that reads from `after` (exclusive) to `upto` misses none.
     """
     last = max(after, await last_number(c))
     upto = last if lines is None else min(after + lines, last)

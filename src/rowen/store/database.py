@@ -55,7 +55,7 @@ SPARE_CONNECTIONS = 6
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """The server's connections: the number allowed to us, in use when we connected, and taken by us at most."""
+    """Database connections: how many the server allows us, how many were in use, and how many we take."""
 
     allowed: int
     in_use: int
@@ -332,10 +332,10 @@ class Database:
         await finish(self._put_back(connection))
 
     async def _put_back(self, connection: Connection) -> None:
-        """Return a connection to the pool; one whose pipeline was cancelled is closed, and the pool opens another one.
+        """Return a connection to the pool; close it first if its pipeline was cancelled, so that the pool replaces it.
 
-        Its next borrower would otherwise write inside a transaction that nobody ends. A `reset` of the pool would
-        return each connection through a task of its own.
+        Otherwise its next borrower would write inside a transaction that nobody ends. The pool's `reset` callback is
+        not used, since it would start a task for each returned connection.
         """
         if self._pool is None or connection.pgconn.pipeline_status != PipelineStatus.OFF:
             await connection.close()

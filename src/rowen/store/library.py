@@ -125,7 +125,7 @@ async def at_page(c: Connection, mark: int) -> list[Entry]:
 
 
 async def first_of_source(c: Connection, name: str) -> list[Entry]:
-    """Return the item of a source by its name; two if it has more."""
+    """Return the only item of the named source, or two items if it has several."""
     return await entries_of(c, f"{_ENTRY} where source.name = %s limit 2", [name])
 
 

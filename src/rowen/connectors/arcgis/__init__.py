@@ -220,7 +220,7 @@ class ArcGisListing(DatedSearch):
         return DatedAnswer(items, answer.total, self._portal.clock(response), answer.more, full=full)
 
     async def _check(self, question: DatedQuestion) -> None:
-        """Request what no item can obstruct: a date filter, or where dates are not used, the first item."""
+        """Check that the portal still answers, by a filter for a far future date or by counting."""
         try:
             await self._portal.request(self._page_url(FAR_FUTURE, skip=0, rows=1))
         except SourceError:
@@ -337,7 +337,7 @@ class PortalListing(ArcGisListing):
         return f"{self._site}?{urlencode({**arguments, 'sortField': 'modified', 'sortOrder': 'asc', 'f': 'json'})}"
 
     def record_url(self, identifier: str) -> str:
-        """Return the URL of the request for one item, by the same words."""
+        """Return the URL of a search for one item, limited by the search words of the source."""
         escaped = identifier.replace("\\", "\\\\").replace('"', '\\"')
         arguments = {"q": f'({self._words}) AND id:"{escaped}"', "num": 1, "start": 1, "f": "json"}
         return f"{self._site}?{urlencode(arguments, errors='surrogatepass')}"

@@ -20,7 +20,7 @@ _AT_ITS_END = ',;.)"'
 
 
 def licence_in(text: str) -> str:
-    """Return the licence of a record; of markup, the addresses in it."""
+    """Return the licence named in a text; in markup, prefer the address of a licence."""
     if not has_markup(text):
         return one_line(text)
     if licence := address_of_licence(text):

@@ -111,7 +111,7 @@ def _of_text(text: str) -> str | None:
 
 
 def _of_words(text: str) -> str | None:
-    """Return a month by its name and a year, with or without a day before it."""
+    """Parse a date with the name of a month, such as "May 2024" or "3 May 2024"; None for other text."""
     parts = [part for part in _WORD.findall(text.casefold()) if part not in _FILLERS]
     months = [_MONTHS[part] for part in parts if part in _MONTHS]
     numbers = [part for part in parts if part.isdecimal()]

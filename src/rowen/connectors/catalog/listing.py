@@ -145,7 +145,7 @@ class Listing(Protocol):
         ...
 
     async def count(self, since: datetime | None = None) -> int | None:
-        """Return how many records exist, or were modified since, by one cheap request; None if impossible."""
+        """Return the number of records, or of those after `since`, by one cheap request; None if impossible."""
         return None
 
     async def read_record(self, url: str, handle: str | None = None) -> Row | None:

@@ -63,7 +63,7 @@ async def settled(rows: Sequence[Row], known: Known) -> list[Row]:
 
 
 def mark_of_bytes(record: bytes) -> Hash:
-    """Return a mark of a record's bytes."""
+    """Return a short hash of a record's bytes."""
     return body_hash(record)[:MARK_BYTES]
 
 

@@ -64,7 +64,7 @@ def together(columns: Iterable[Column]) -> tuple[Column, ...]:
 
 
 def column_text(columns: Sequence[Column]) -> str:
-    """Return the names and labels of columns as one passage; if it is too long, the number of the others."""
+    """Return the names and labels of columns as one passage; a long one ends with the number of omitted columns."""
     if not columns:
         return ""
     text = _HEAD

@@ -168,7 +168,7 @@ def one_of(value: Any, language: str | None) -> str:
 
 
 def code_of(language: str) -> str | None:
-    """Return the two-letter code of a language that is written as a code, a name or an address of either."""
+    """Return the two-letter code of a language given as a code, a name, or a URL that ends with one."""
     said = re.split(r"[/#]", language.strip().rstrip("/"))[-1].lower()
     match = _CODE.fullmatch(said)
     return match[1] if match else _CODES.get(said)

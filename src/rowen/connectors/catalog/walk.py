@@ -153,7 +153,7 @@ class Walk:
         return fresh, again
 
     def _is_known(self, part: object) -> bool:
-        """Return whether a page or a place came before in this pass."""
+        """Return whether a page or position was already seen in this pass, and remember it."""
         mark = hash(part)
         is_known = mark in self._marks
         self._marks.add(mark)

@@ -206,7 +206,7 @@ class CkanListing(Listing):
                 )
 
     async def read_record(self, url: str, handle: str | None = None) -> Row | None:
-        """Return one dataset by the URL of its item; by a search if the option `filter` is set, which it applies."""
+        """Return one dataset by the URL of its item; if the option `filter` is set, search for it with that filter."""
         name = self._address.identifier(url)
         if self._address.item(name) != url:
             return None
@@ -252,7 +252,7 @@ class CkanListing(Listing):
         return None if moved is None else {**place, "position": moved}
 
     async def _position_behind(self, name: str, position: int, since: str | None) -> int | None:
-        """Return the position behind an identifier, if the row there cannot be received or has no identifier."""
+        """Return the position of the unreadable row that follows an identifier; None if the next row can be read."""
 
         async def is_behind(at: int) -> bool | None:
             """Return whether the row at a position comes later; None if it is the one that is looked for."""
@@ -468,7 +468,7 @@ class CkanListing(Listing):
 
 
 class PagePart(NamedTuple):
-    """Rows of a page that are parsed together; the next row is at `end`, after the one marked `after`."""
+    """Rows of a page that are parsed together; the next row is at `end`, after the one with the identifier `after`."""
 
     rows: list[Any]
     end: int = 0

@@ -317,7 +317,7 @@ class Catalogue(Listing):
             yield replace(page, place=following, doubt=page.doubt or doubt)
 
     async def _window(self, question: CswQuestion) -> _Window:
-        """Return the next records: fewer of them where a window fails, until the one that is to blame stands alone."""
+        """Return the next records; if a request fails, request fewer, until the failing record is isolated."""
         sizes: list[int] = []
 
         async def once(size: int) -> CswAnswer:

@@ -301,7 +301,7 @@ class CswAnswer:
 
 
 async def read(response: Response, where: str) -> CswAnswer:
-    """Return the answer in a response; raises what the service reports instead."""
+    """Parse the response to a request for a record; raise an error if it is an error report of the service."""
     cut = await cut_up(response.body, _RESULTS, charset=response.charset)
     charset = "utf-8" if cut else response.charset
     reader = Reader(_WRONG, within=_RESULTS, heads=_RESULTS, charset=charset)

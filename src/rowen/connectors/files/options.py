@@ -48,7 +48,7 @@ class FilesOptions(Options):
 
 
 class Selection:
-    """The selection among names and relative paths that the options make."""
+    """Selects files by name and relative path, according to the options."""
 
     def __init__(self, options: FilesOptions) -> None:
         self._include = any_of(options.include) if options.include else None

@@ -321,7 +321,7 @@ class MemberReader:
         return lexical(values[0]) if values else None
 
     def _time(self, name: str, path: Path) -> int | None:
-        """Return one moment, so that members have one order even if their times are not exact."""
+        """Return the time of a member as one instant, the middle of an inexact time, so that members can be sorted."""
         values = self._values(name, path)
         return moment_within(lexical(values[0])) if values else None
 

@@ -72,7 +72,7 @@ _PACKED = msgspec.msgpack.Decoder(tuple[list[StreamMember], list[Relation], bool
 
 
 class StreamEntry(NamedTuple):
-    """The page at the address of a stream: its root page (`view` is None), or the address of that page."""
+    """A stream and the address of its root page; `view` is None if the page just read is the root."""
 
     stream: EventStream
     view: str | None

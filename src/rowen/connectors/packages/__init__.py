@@ -48,7 +48,7 @@ class Package:
         return recognise(cls.ecosystem, address)
 
     async def confirm(self) -> None:
-        """Look the release up that a run would read."""
+        """Look up the release that a run would read."""
         registry = await self._registry()
         async with self._tools.client() as client:
             await self._resolve(client, registry, PackageCursor())

@@ -139,7 +139,7 @@ class NpmIndex:
         return Offer(tuple(usable or releases), tags.get("latest"), tags)
 
     def read(self, answer: dict[str, Any], version: str) -> Release | None:
-        """Return one release, from the answer about all of them or its own."""
+        """Return one release; the answer may describe the whole package or this release only."""
         release = table(table(answer.get("versions")).get(version)) if "versions" in answer else answer
         if plain_text(release.get("version")) != version:
             return None

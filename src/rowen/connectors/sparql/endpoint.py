@@ -1,4 +1,4 @@
-"""The queries for a SPARQL endpoint, and the rows of its answers: complete ones are distinguished from cut ones."""
+"""Build queries for a SPARQL endpoint, read the rows of its answers, and tell complete answers from truncated ones."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -117,7 +117,7 @@ class Queries:
         )
 
     def existence(self, iri: str) -> str:
-        """Return the query for the identifier of a dataset, if it still exists."""
+        """Return a query that finds a dataset if it still exists."""
         return (
             f"{_PREFIXES}SELECT DISTINCT (STR(?d) AS ?iri)\n{self._from}"
             f"WHERE {{ VALUES ?d {{ <{iri}> }} {self._all(None)} }}\nLIMIT 1"

@@ -164,7 +164,7 @@ class Identified(Listing):
         return rows + await one_by_one(lambda iri: self._row(Iri(iri), graph, items, since), safe)
 
     async def _request(self, iris: Sequence[str]) -> Rows:
-        """Return the answer for some datasets; request a single one again if the endpoint answers other requests."""
+        """Return the statements about datasets; if a request for one fails, retry once if the endpoint answers."""
         query = self._queries.descriptions(iris)
         try:
             return await self._endpoint.ask(query, *_NAMES, could_be_less=True)

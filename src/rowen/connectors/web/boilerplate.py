@@ -115,7 +115,7 @@ class Edge(NamedTuple):
 
     @classmethod
     def of(cls, document: Document) -> "Edge":
-        """Return the edges of a page as it was read."""
+        """Return the hashes of the first and last text blocks of a page, without headings."""
         blocks = document.text.split("\n\n")
         top, bottom = (
             tuple(_digest(block) for block in some if block.strip() and not block.startswith("#"))

@@ -51,7 +51,7 @@ class Study:
     answers: dict[str, Answer] = field(default_factory=dict)
 
     def forget_unchanged(self) -> None:
-        """Forget the answers of unchanged pages: under other boilerplate they are to be read anew."""
+        """Forget the answers "unchanged", since those pages must be read again when the boilerplate changes."""
         self.answers = {url: answer for url, answer in self.answers.items() if not isinstance(answer, Same)}
 
 
@@ -210,7 +210,7 @@ class Front:
 
 
 async def hides(mark: PageMark, links: Sequence[str], known: Known, request: PageRequest) -> bool:
-    """Return whether stored pages that pages with a mark linked to have this mark themselves now."""
+    """Request some stored pages among `links`; return whether enough were read and all of them have this mark."""
     stored = await known.look_up(list(dict.fromkeys(links))[:LINKS]) if links else {}
     answers = await together(*(request(url, 1, True) for url in list(stored)[:PROBES]))
 

@@ -144,9 +144,9 @@ def _load(folder: ModelFolder | None) -> _Network:
 def _session(model: bytes | Path) -> Any:
     try:
         import onnxruntime  # type: ignore[import-untyped] # it has no types
-        from onnxruntime.capi import onnxruntime_pybind11_state as runtime  # type: ignore[import-untyped]
     except ImportError as problem:
         raise _missing(f"onnxruntime cannot be imported ({problem})") from problem
+    runtime = onnxruntime.capi.onnxruntime_pybind11_state
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
@@ -190,7 +190,7 @@ class _Node:
 
 @dataclass(slots=True)
 class _Rewriting:
-    """The rewritten nodes, and the activations that are bytes already."""
+    """The state of rewriting a model for 8-bit products: the new nodes, and the activations that are quantised."""
 
     made_by: dict[str, _Node]
     nodes: list[_Node] = field(default_factory=list)

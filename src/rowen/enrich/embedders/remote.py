@@ -137,7 +137,7 @@ class OpenAI(_RemoteEmbedder):
         return named or self.default_model
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Embedded:
-        """Return the vectors in the order of the texts, by the index of each one."""
+        """Return the vectors in the order of the texts; the answer gives the index of each vector."""
         request: dict[str, Any] = {"model": self.spec.model, "input": list(texts)}
         if self.spec.url == self.home:
             # A third of the bytes. Servers that do not support it ignore it.

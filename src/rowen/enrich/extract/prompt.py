@@ -33,7 +33,7 @@ CLEANER_VERSION = 1
 
 
 def cleaned(text: str) -> str:
-    r"""Return a stored text for extraction: without the backslashes of Markdown, which divide 19\\.5."""
+    r"""Return a stored text without Markdown's backslashes, so that a number such as `19\.5` reads 19.5."""
     return _ESCAPED.sub(r"\1", text)
 
 

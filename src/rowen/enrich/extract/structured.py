@@ -176,6 +176,6 @@ def _kinds(node: Any) -> list[str]:
 
 
 def _valid_fields(schema: Schema, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields without those that the schema does not allow."""
+    """Return the fields that the schema allows."""
     wrong = {violation.path.split("/")[1] for violation in violations(schema, data) if violation.path}
     return {name: value for name, value in data.items() if name not in wrong}

@@ -277,7 +277,7 @@ def schema_cost(definition: Mapping[str, Any]) -> SchemaCost:
 
 
 def _subschemas(definition: Mapping[str, Any]) -> dict[int, _Node]:
-    """Return all subschemas that apply to data, by their identity."""
+    """Return all subschemas that apply to data, by their `id()`."""
     anchors = _Anchors(definition)
     nodes: dict[int, _Node] = {}
     waiting: list[Any] = [definition]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 from rowen.interfaces.cli.output import Output
@@ -34,11 +36,15 @@ class Invocation:
         return Output(as_json=self.json, quiet=self.quiet)
 
     @cached_property
+    def _session(self) -> ModuleType:
+        """The module that opens Rowen, which a command without a database does not need."""
+        return import_module("rowen.interfaces.cli.session")
+
+    @cached_property
     def settings(self) -> Settings:
         """The settings in force."""
-        from rowen.interfaces.cli.session import settings_of
-
-        return settings_of(self)
+        settings: Settings = self._session.settings_of(self)
+        return settings
 
     def ask(
         self, question: Callable[[Rowen], Awaitable[T]], *, gently: bool = False, patience: Patience | None = None
@@ -47,9 +53,8 @@ class Invocation:
 
         With `gently` the first Ctrl-C lets live runs end at a checkpoint.
         """
-        from rowen.interfaces.cli.session import ask
-
-        return ask(self.settings, question, stop=self._stop if gently else None, patience=patience)
+        answer: T = self._session.ask(self.settings, question, stop=self._stop if gently else None, patience=patience)
+        return answer
 
     def _stop(self, rowen: Rowen) -> None:
         self.out.say("Stopping after the work in flight; Ctrl-C again ends at once.")

@@ -141,15 +141,14 @@ class Output:
         return int(fact["exit_code"])
 
     def _table(self, names: Sequence[str], rows: Sequence[Sequence[str | Piece]]) -> None:
-        from rich.box import SIMPLE_HEAD
-        from rich.table import Table
+        from rich import box, table
 
-        table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+        drawn = table.Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
         for name in names:
-            table.add_column(name, overflow="fold")
+            drawn.add_column(name, overflow="fold")
         for row in rows:
-            table.add_row(*(_styled([cell]) for cell in row))
-        self.console.print(table, soft_wrap=False)
+            drawn.add_row(*(_styled([cell]) for cell in row))
+        self.console.print(drawn, soft_wrap=False)
 
 
 def fact_of(thing: Any) -> Mapping[str, Any]:

@@ -81,16 +81,15 @@ def progress(*, is_visible: bool) -> Iterator[ProgressBars | None]:
     if not is_visible:
         yield None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich import console, progress
 
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
-        TextColumn("{task.fields[words]}", markup=False),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
+    with progress.Progress(
+        progress.SpinnerColumn(),
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(bar_width=24),
+        progress.TextColumn("{task.fields[words]}", markup=False),
+        progress.TimeElapsedColumn(),
+        console=console.Console(stderr=True),
         transient=True,
         # Results are data for stdout, which bars on stderr must not capture.
         redirect_stdout=False,

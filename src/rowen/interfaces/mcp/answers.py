@@ -1,4 +1,4 @@
-"""The parts that answers to a model share: size in tokens, quotes with their sources, freshness."""
+"""Common parts of all answers to a model: size in tokens, quotes with their sources, freshness."""
 
 from __future__ import annotations
 

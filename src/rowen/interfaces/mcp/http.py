@@ -63,17 +63,16 @@ class McpApp:
     async def _run(self) -> None:
         """Keep the task group of the requests open; one task has to open and close it."""
         module = await asyncio.to_thread(import_module, "rowen.interfaces.mcp.server")
-        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-        from mcp.server.transport_security import TransportSecuritySettings
+        from mcp.server import streamable_http_manager, transport_security
 
         server: AssistantServer = module.AssistantServer(
             self._opened, allow_writes=self._allow_writes, profile=self._profile, sessions=False
         )
         self._server = server
-        manager = StreamableHTTPSessionManager(
+        manager = streamable_http_manager.StreamableHTTPSessionManager(
             server.protocol,
             stateless=True,
-            security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+            security_settings=transport_security.TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
         async with manager.run():
             self._manager = manager

@@ -89,7 +89,7 @@ def at_most(results: int) -> Any:
 
 
 def _short(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of one argument without its help, which stands beside it; models want a type with `enum`."""
+    """Return the schema of an argument without its help, which is given separately, and with a type beside `enum`."""
     schema = ({"type": "string"} if "enum" in schema else {}) | _without(schema, "examples", "description")
     return schema | ({"anyOf": [_short(part) for part in schema["anyOf"]]} if "anyOf" in schema else {})
 

@@ -217,7 +217,7 @@ async def mark_gone(c: Connection, source_id: int, item_ids: Sequence[int]) -> N
 
 
 async def unmark_gone(c: Connection, item_ids: Sequence[int]) -> None:
-    """Delete the notes of items that were seen again."""
+    """Delete the marks "reported gone" of items that were seen again."""
     if item_ids:
         await c.execute("delete from item_gone where item_id = any(%b::bigint[])", [list(item_ids)])
 

@@ -419,7 +419,7 @@ async def quarantined_keys(c: Connection, source_id: int) -> set[Hash]:
 
 
 async def quarantined(c: Connection, source_id: int) -> list[QuarantineRow]:
-    """Return the quarantine of a source, the item that was tried longest ago first."""
+    """Return the quarantined items of a source, ordered by their last try, oldest first."""
     return await tuples_of(
         c,
         QuarantineRow,

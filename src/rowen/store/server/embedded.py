@@ -274,10 +274,10 @@ def _stop(server: Postmaster, folder: Path) -> None:
 
 
 def run_keeper(home: str, descriptor: int, linger_s: float) -> None:
-    """Wait until no process has left for `linger_s`, then stop the server unless it has members.
+    """Stop the server once no process has disconnected for `linger_s`, unless some still use it.
 
-    The process knows of others only by its lock, and by the time of that file, which each leaving process updates. All
-    modules are imported before the wait, for 35 MB instead of 11: the program may be removed or replaced meanwhile.
+    Each process that leaves updates the modification time of the lock file. All modules are imported before the wait,
+    since the program may be removed or replaced meanwhile; this takes 35 MB instead of 11.
     """
     server = EmbeddedServer(Path(home))
     left_at = None

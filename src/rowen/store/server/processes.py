@@ -235,7 +235,7 @@ def _psutil() -> Any:
 
 
 def _inspect_by_psutil(pid: int) -> _Process | None:
-    """Return a PostgreSQL process where there is no /proc, None for any other."""
+    """Inspect a process on systems without /proc; return None unless it is a running PostgreSQL process."""
     psutil = _psutil()
     try:
         process = psutil.Process(pid)

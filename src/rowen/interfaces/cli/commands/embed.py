@@ -92,10 +92,9 @@ def _progress(
     if not call.out.watched:
         yield None
         return
-    from rich.console import Console
-    from rich.progress import Progress
+    from rich import console, progress
 
-    bars = Progress(console=Console(stderr=True), transient=True)
+    bars = progress.Progress(console=console.Console(stderr=True), transient=True)
     task = bars.add_task("embedding", total=None)
 
     def watch(live: EmbeddingProgress) -> None:

@@ -39,8 +39,7 @@ def serve(call: Invocation, host: str | None, port: int | None, no_worker: bool,
     """
     try:
         # The extra `serve` may not be installed.
-        from rowen.server.app import serve as serve_http
-        from rowen.server.logs import log_as_json
+        from rowen.server import app, logs
     except ModuleNotFoundError as problem:
         raise ConfigurationError(
             f"The server needs {problem.name}, which is not installed.",
@@ -48,7 +47,7 @@ def serve(call: Invocation, host: str | None, port: int | None, no_worker: bool,
         ) from None
     settings = load(home=call.home, database_url=call.database_url, host=host, port=port)
     if log_json:
-        log_as_json(logging.DEBUG if call.verbose > 1 else logging.INFO)
+        logs.log_as_json(logging.DEBUG if call.verbose > 1 else logging.INFO)
     stops: list[Callable[[], None]] = []
 
     def started(address: str, stop: Callable[[], None]) -> None:
@@ -61,7 +60,7 @@ def serve(call: Invocation, host: str | None, port: int | None, no_worker: bool,
             stop()
 
     waiting = patience(call)
-    serve_here = partial(serve_http, works=not no_worker, started=started, patience=waiting)
+    serve_here = partial(app.serve, works=not no_worker, started=started, patience=waiting)
     if not demo:
         ask(settings, serve_here, stop=stop, patience=waiting)
         return
