@@ -186,3 +186,11 @@ def _change(catalog: Catalog, number: int, what: str, hours: float) -> None:
         catalog.dates.pop(name, None)
     else:
         catalog.put(name, f"Put at {catalog.clock}.", hours=hours, dated=what == "put")
+
+
+async def test_a_listing_that_only_an_empty_page_ends_must_keep_undated_records() -> None:
+    async def ask(question: DatedQuestion) -> DatedAnswer:
+        raise AssertionError(question)
+
+    with pytest.raises(ValueError, match="undated_kept"):
+        await anext(chronology(ask, window=10, undated_kept=False, confirmed=True))

@@ -107,8 +107,11 @@ async def chronology(
     """Yield the pages of a listing; `window` is the number of records that a source allows to skip.
 
     `undated_kept` is set if records without a date are part of every answer; `confirmed` if only
-    an empty page ends a listing, whatever count is declared.
+    an empty page ends a listing, whatever count is declared. A listing that only an empty page ends must keep undated
+    records in its answers, since the rest is never read by number.
     """
+    if confirmed and not undated_kept:
+        raise ValueError("A confirmed listing must have undated records in every answer (`undated_kept`).")
     begin = _second(since) if since else None
     spot = _Spot(**place) if place else _Spot(since=begin, after=begin)
     while True:
