@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Unpack
 
 from rowen.errors import BusyError, Hint, NotFoundError, UsageError, action
 from rowen.jobs.queue import Queue, put_extraction
-from rowen.jobs.worker import Worker
 from rowen.model.access import Scope
 from rowen.model.queue import Job, JobEnd, JobState, LiveWorker, QueueDepth
 from rowen.model.schemas import SchemaRef
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     from msgspec import Meta
 
+    from rowen.jobs.worker import Worker
     from rowen.operations.parameters import (
         After,
         Everything,
@@ -139,6 +139,9 @@ class JobQueue(ResourceGroup):
 
         Returns whether this process should restart because it uses too much memory.
         """
+        # The help of `rowen jobs` imports this module for its options.
+        from rowen.jobs.worker import Worker
+
         self._worker = Worker(self._engine, places=places, ended=told)
         try:
             await self._worker.run(until_idle=until_idle)

@@ -174,7 +174,11 @@ class ParagraphKind(Enum):
     CONTENTS = auto()
 
 
-_KINDS = ((_CODE, ParagraphKind.CODE), (_QUOTE, ParagraphKind.QUOTE), (_CONTENTS, ParagraphKind.CONTENTS))
+_KINDS = (
+    (_CODE.fullmatch, ParagraphKind.CODE),
+    (_QUOTE.fullmatch, ParagraphKind.QUOTE),
+    (_CONTENTS.fullmatch, ParagraphKind.CONTENTS),
+)
 
 
 class ParagraphStyle(NamedTuple):
@@ -214,8 +218,8 @@ class WordStyles:
                 return ParagraphStyle(ParagraphKind.HEADING, int(heading[1]))
             if name == "title":
                 return ParagraphStyle(ParagraphKind.HEADING, 1)
-            for pattern, kind in _KINDS:
-                if pattern.fullmatch(name):
+            for matches, kind in _KINDS:
+                if matches(name):
                     return ParagraphStyle(kind)
         properties = [each for each in (own, *(style.find("pPr") for style in lineage)) if each is not None]
         outline = whole(next((level for each in properties if (level := setting(each, "outlineLvl"))), ""), 9)
