@@ -1,4 +1,4 @@
-"""ArcGIS Hub sites and searches of ArcGIS portals: walked whole once, then read for changes."""
+"""ArcGIS Hub sites and searches of ArcGIS portals: a whole walk first, then only changes."""
 
 import re
 from collections.abc import AsyncGenerator, Mapping
@@ -28,7 +28,7 @@ from rowen.model.url import SEGMENT, quoted, segment
 from rowen.net.client import Client
 from rowen.net.target import redact
 
-# They move whenever somebody looks or rates, or with the platform's own idea of a good record.
+# These values change when an item is viewed or rated, or with the platform's quality score.
 _VOLATILE = frozenset(
     {
         *("numViews", "avgRating", "numRatings", "numComments", "scoreCompleteness", "lastViewed", "usage"),
@@ -38,7 +38,7 @@ _VOLATILE = frozenset(
 _NO_LICENCE = frozenset({"", "none", "custom"})
 _ONLINE = "https://www.arcgis.com"
 _ITEM_PAGE = "/home/item.html?"
-# Items that are a file, and what ArcGIS sends for them where that is always the same.
+# The types of items that are a file, with their media type if ArcGIS always sends the same one.
 _FILES = {
     "CSV": "text/csv",
     "File Geodatabase": "application/zip",
@@ -54,7 +54,7 @@ _FILES = {
 
 
 def facts_of(record: Any) -> Json:
-    """Return the properties of an item."""
+    """Return the properties of an item; empty if the record is no object."""
     if not isinstance(record, Mapping):
         return {}
     inner = record.get("properties")
@@ -62,13 +62,13 @@ def facts_of(record: Any) -> Json:
 
 
 def identifier_of(record: Any) -> str:
-    """Return the identifier of an item; that of a layer ends with its number."""
+    """Return the identifier of an item; the identifier of a layer ends with the layer's number."""
     own = word(record.get("id")) if isinstance(record, Mapping) else ""
     return own or word(facts_of(record).get("id"))
 
 
 def steady(record: Json) -> Json:
-    """Return a record without values that change by themselves."""
+    """Return a record without volatile values."""
     return without(record, _VOLATILE)
 
 
@@ -78,7 +78,7 @@ def dataset_of(record: Json, url: str, *, language: str | None = None) -> Datase
     wording = wordings(facts.get("title"), facts.get("description") or facts.get("snippet"), preferred=language)
     names = (plain(word(facts.get(name))) for name in ("source", "orgTitle", "accessInformation", "owner"))
     licences = (plain(word(facts.get(name))) for name in ("license", "licenseInfo"))
-    # A culture is a code, or a portal's words for a language, as in "english (united states)".
+    # A culture is a language code, or the name of a language, such as "english (united states)".
     culture = word(facts.get("culture"))
     language_code = culture if "(" not in culture else code_of(culture.partition("(")[0]) or culture
     categories = filter(None, map(word, listed(facts.get("categories"))))
@@ -87,7 +87,7 @@ def dataset_of(record: Json, url: str, *, language: str | None = None) -> Datase
     kind = word(facts.get("type"))
     data_url = word(facts.get("url"))
     if not data_url and kind in _FILES and (name := word(facts.get("id"))):
-        # The file of an item is in the portal of its page; the items of Hub are those of ArcGIS Online.
+        # The file of an item is in the portal of its page; the items of Hub are in ArcGIS Online.
         portal = url.partition(_ITEM_PAGE)[0] if _ITEM_PAGE in url else _ONLINE
         data_url = f"{portal}/sharing/rest/content/items/{segment(name)}/data"
     file = Resource(data_url, format=kind, media_type=_FILES.get(kind, ""), size_bytes=size_of(facts.get("size")))
@@ -124,7 +124,7 @@ def _extent(value: Any) -> str:
 
 
 def _period(value: Any) -> str:
-    """Return the time of a record of OGC, which Hub's features are, or that of a layer."""
+    """Return the period of a record in the form of OGC, as Hub uses it, or of a layer's `timeInfo`."""
     match value:
         case {"interval": [start, end]} | {"timeExtent": [start, end]}:
             span = [_instant(start), _instant(end)]
@@ -143,7 +143,7 @@ _HUB = re.compile(r"https?://[^/]+\.(?:hub|opendata)\.arcgis\.com(?:[/:].*)?|.*/
 
 
 def accept(address: str) -> str | None:
-    """Return the source at any web address that a user says to have one: a search with its words, or a site."""
+    """Return the source URL of any web address: a search, or a site; None for an empty search and for other text."""
     url = web_url(address, "arcgis")
     if url is None:
         return None
@@ -162,29 +162,29 @@ class ArcGisOptions(CatalogOptions):
     collection: Literal["all", "appAndMap", "dataset", "document"] = option(
         default="dataset", description="which collection of a site"
     )
-    # The most that ArcGIS gives at once.
+    # The maximum of ArcGIS.
     page_size: int = option(default=100, ge=1, le=100)
 
 
-# A count of this much may stand for any larger one: the index behind ArcGIS stops counting there.
+# The index of ArcGIS stops counting at this number, so it may stand for any larger count.
 CLAMP = 10_000
 _REFUSED = (401, 403, 498, 499)
 
 
 class Found(NamedTuple):
-    """One page: its records, the total if it is declared, and whether there are more."""
+    """One page: its records, their declared total, and whether more pages follow."""
 
     records: list[Any]
     total: int | None
     more: bool
 
 
-# ArcGIS refuses what lies further on than 10,000 items; a page of a hundred still fits in.
+# ArcGIS rejects a start plus page size above 10,000; a page of a hundred still fits below it.
 WINDOW = 9_900
 
 
 class ArcGisListing(DatedSearch):
-    """The items of a site or a search."""
+    """The listing of the items of a site or a search."""
 
     version = ArcGisOptions.record_version
 
@@ -194,7 +194,7 @@ class ArcGisListing(DatedSearch):
     async def read_pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
-        """Yield the items, oldest first; check whose they are before believing all of them, or many changes."""
+        """Yield the items, oldest first; before a whole walk or a second page of changes, check the scope."""
         checked = since is None
         if checked:
             await self._check_scope()
@@ -207,7 +207,10 @@ class ArcGisListing(DatedSearch):
                 yield page
 
     async def count(self, since: datetime | None = None) -> int | None:
-        """Return how many items there are; None if there are more than ArcGIS counts."""
+        """Return the number of items; with `since`, count only modified items.
+
+        Return None if the number reaches `CLAMP`, at which ArcGIS stops counting.
+        """
         response = await self._portal.request(self._page_url(since, skip=0, rows=1))
         return self._parse(read(response.body, redact(response.url))).total
 
@@ -220,7 +223,7 @@ class ArcGisListing(DatedSearch):
         return DatedAnswer(items, answer.total, self._portal.clock(response), answer.more, full=full)
 
     async def _check(self, question: DatedQuestion) -> None:
-        """Check that the portal still answers, by a filter for a far future date or by counting."""
+        """Check that the portal still answers: filter by a far future date, else count."""
         try:
             await self._portal.request(self._page_url(FAR_FUTURE, skip=0, rows=1))
         except SourceError:
@@ -245,10 +248,10 @@ class ArcGisListing(DatedSearch):
         return dataset_of(record, url, language=self._options.language)
 
     async def _check_scope(self) -> None:
-        """Check that the answers belong to this source; those of a search do, by its words."""
+        """Check that the items belong to this source. A search needs no check, since its query limits the items."""
 
     def _page_url(self, after: datetime | None, *, skip: int, rows: int) -> str:
-        """Return the URL of a page, oldest first."""
+        """Return the URL of a page of `rows` items, oldest first, without the first `skip`."""
         raise NotImplementedError
 
     def record_url(self, identifier: str) -> str:
@@ -256,7 +259,7 @@ class ArcGisListing(DatedSearch):
         raise NotImplementedError
 
     def _parse(self, data: Any) -> Found:
-        """Return the records of an answer."""
+        """Return the page in an answer."""
         raise NotImplementedError
 
     def _parse_single(self, data: Any) -> list[Any]:
@@ -264,7 +267,7 @@ class ArcGisListing(DatedSearch):
 
 
 class HubListing(ArcGisListing):
-    """The items of a site of ArcGIS Hub."""
+    """The listing of the items of an ArcGIS Hub site."""
 
     def __init__(self, portal: PortalClient, url: str, options: ArcGisOptions) -> None:
         super().__init__(portal, f"{url}/api/search/v1/collections/{options.collection}/items", options)
@@ -300,13 +303,13 @@ class HubListing(ArcGisListing):
         return unquote(url.rpartition("/datasets/")[2], errors="surrogatepass")
 
     async def _check_scope(self) -> None:
-        """Refuse a site whose catalog has no scope: it would answer with all of ArcGIS."""
+        """Raise an error if the site's catalog has no scope: it would return all items of ArcGIS."""
         catalog = f"{self._hub}/api/search/v1/catalog"
         try:
             response = await self._portal.request(catalog)
         except SourceGoneError:
             return
-        # The filters may stand anywhere in the answer; without any, nothing is known of the scope.
+        # The filters may be anywhere in the answer; if there are none, the scope is unknown.
         waiting = [read(response.body, catalog)]
         while waiting:
             match waiting.pop():
@@ -322,7 +325,7 @@ class HubListing(ArcGisListing):
 
 
 class PortalListing(ArcGisListing):
-    """The items of an ArcGIS portal that match the words of a search."""
+    """The listing of the items of an ArcGIS portal that match a search query."""
 
     def __init__(self, portal: PortalClient, url: str, options: ArcGisOptions) -> None:
         site, _, query = url.partition("?")
@@ -337,7 +340,7 @@ class PortalListing(ArcGisListing):
         return f"{self._site}?{urlencode({**arguments, 'sortField': 'modified', 'sortOrder': 'asc', 'f': 'json'})}"
 
     def record_url(self, identifier: str) -> str:
-        """Return the URL of a search for one item, limited by the search words of the source."""
+        """Return the URL of a search for one item, restricted by the search query of the source."""
         escaped = identifier.replace("\\", "\\\\").replace('"', '\\"')
         arguments = {"q": f'({self._words}) AND id:"{escaped}"', "num": 1, "start": 1, "f": "json"}
         return f"{self._site}?{urlencode(arguments, errors='surrogatepass')}"
@@ -357,7 +360,7 @@ class PortalListing(ArcGisListing):
 
 
 def read(body: bytes, where: str) -> Any:
-    """Return the value of a body; ArcGIS reports errors with status 200 as well."""
+    """Return the JSON value of a body; raise the error in it, because ArcGIS also uses status 200 for errors."""
     data = read_json(body, where)
     match data:
         case {"error": {"message": str(said), **rest}}:
@@ -385,13 +388,13 @@ class ArcGis(SingleRecords):
 
     @staticmethod
     def is_typical(address: str) -> bool:
-        """Return whether an address is a host of ArcGIS Hub, or an address of either search."""
+        """Return whether the address alone identifies ArcGIS Hub, by its host, or a search of ArcGIS."""
         bare = address.partition("?")[0].rstrip("/")
         return bool(_HUB.fullmatch(bare) or _SEARCH.fullmatch(bare))
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """Return the site at an address, if Hub's search answers there."""
+        """Return the site at an address if Hub's search answers there; None otherwise."""
         match await probe.json(f"{probe.origin}/api/search/v1/collections/dataset/items?limit=1"):
             case {"type": "FeatureCollection", "features": list(), "numberMatched": int()}:
                 return probe.origin

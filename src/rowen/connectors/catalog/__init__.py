@@ -1,1 +1,1 @@
-"""The engine of all kinds of catalogs: walks, cursors, and the mapping of records to datasets."""
+"""The shared code of all catalog connectors: walks, cursors, and the mapping of records to datasets."""

@@ -1,19 +1,20 @@
-"""Read what changed: from which date on, and whether the source applies the modified filter.
+"""Read the changes of a catalog: choose their start date, and check that the source applies the modified filter.
 
-Changes are read from some time before the newest stored date on, since an index may show a record only after it was
-stamped: the overlap. Where a job stamps all records at once, the overlap holds everything, and reading it in every run
-would be wasted. So its records are counted first. An equal count proves that no record has entered the overlap. It does
-not prove that none was edited within it; but an edit stamps the record with the source's present time, which is not
-before the newest date, and what is dated at that date or later is read in any case. At that very date nothing can be
-added once the source's clock has passed it; then it is left out as well.
+An index may show a record some time after the record's modification date. Changes are therefore read from some time
+before the newest stored date: this period is the overlap. Where a job stamps all records at once, the overlap contains
+all records, and reading it in every run would be wasted. So the records of the overlap are counted first. An equal
+count proves that no record has entered the overlap. It does not prove that no record of the overlap was edited. But an
+edit stamps the record with the source's present time, which is not before the newest date, and records with that date
+or a later one are read in any case. Once the source's clock has passed the newest date, no record can be added at that
+date, and that date is not read again either.
 
-What remains is a record that was in the overlap already, and whose edit was stamped before the newest date but indexed
-after our request. By definition of the overlap such an edit shows within its length: as soon as that time has passed,
-the overlap is read once more, and only then is it settled.
+One case remains: a record of the overlap is edited, its edit is stamped before the newest date, and the edit is
+indexed after our request. By definition of the overlap such an edit shows within the overlap's length. After that time
+the overlap is read once more, and only then is the overlap settled.
 
-A request with a date may also fail. If the source answers a request without one, the filter is to blame, and the
-catalog is walked whole; otherwise the source is, and the run fails. A filter that failed or was ignored is not used
-until a trial at the beginning of a later run succeeds (`CatalogCursor.is_trial_due`).
+A request with a date may fail. If the source answers the same request without a date, the filter is the cause, and the
+catalog is walked whole. Otherwise the source is the cause, and the run fails. A filter that failed or was ignored is
+not used until a trial at the beginning of a later run succeeds (`CatalogCursor.is_trial_due`).
 """
 
 import logging
@@ -30,21 +31,21 @@ from rowen.connectors.catalog.walk import Walk
 from rowen.errors import FetchError, SourceError
 
 log = logging.getLogger(__name__)
-# A page of most kinds: reading so many costs one request, which is what counting them costs.
+# The page size of most kinds: reading an overlap of this size costs one request, as counting it does.
 _CROWD = 100
-# Some indexes count no further: a count that is a multiple of it may stand for any larger one, and proves nothing.
+# Some indexes stop counting here: a count that is a multiple of this number may stand for any larger count.
 _CLAMP = 10_000
 
 
 class Since(NamedTuple):
-    """The date to read changes from; `is_short` if the overlap was counted and need not be read."""
+    """The date to read changes from; `is_short` is set if the count made reading the overlap unnecessary."""
 
     since: datetime
     is_short: bool = False
 
 
 async def choose_since(run: RunState, modified: datetime) -> Since:
-    """Return the date to read changes from, given the newest stored date."""
+    """Return the date to read changes from; `modified` is the newest stored date."""
     overlap = run.cursor.overlap
     begin = moment(overlap.since) if overlap else None
     if overlap is None or begin is None:
@@ -69,9 +70,9 @@ async def add_overlap(run: RunState, cursor: CatalogCursor, start: Since | None 
     begin = stamp(modified - run.recent.length)
     if start and start.is_short and before:
         if is_same:
-            # What is dated at the newest date was read by this run, perhaps for the last time.
+            # This run read the records with the newest date, perhaps for the last time.
             return replace(cursor, overlap=replace(before, is_over=before.is_over or is_over))
-        # What is not settled yet has to be read again, also where it is no longer near the newest date.
+        # An overlap that is not settled must be read again, even if it is no longer near the newest date.
         begin = begin if before.settled else before.since
         at = stamp(run.now()) if before.settled else before.at
     else:
@@ -85,7 +86,7 @@ async def add_overlap(run: RunState, cursor: CatalogCursor, start: Since | None 
 
 
 def drop_overlap_count(cursor: CatalogCursor) -> CatalogCursor:
-    """Return the cursor with an overlap that must be read, because its count no longer holds."""
+    """Return the cursor without the count of its overlap, so that the next run reads the overlap."""
     before = cursor.overlap
     unread = replace(before, count=None, is_over=False) if before and not before.settled else None
     return replace(cursor, overlap=unread)
@@ -96,24 +97,24 @@ def _has_passed(run: RunState, at: str) -> bool:
 
 
 IGNORED = "The catalog ignores the modified filter."
-# Most of the dated records must be newer than the far past: counts move while we ask, so not all of them.
+# Share of the dated records that must be newer than the far past: below 1, because counts change between requests.
 _PROBE_SHARE = 0.9
-# Fewer new records than this are no sign of new identifiers for everything; looking twice costs one count.
+# Fewer new records than this do not suggest that all identifiers changed; the check costs one count request.
 _LEAST_NEW = 3
-# If half of a page is new, something else than the usual growth happened; a quarter would count on every busy portal.
+# If half of a page is new, this is more than usual growth; a quarter would trigger the check on every busy portal.
 _NEW_SHARE = 0.5
-_LONGEST_ERROR = 500  # it stands in each cursor, and in what each run says
+_LONGEST_ERROR = 500  # characters; the error is stored in each cursor and reported by each run
 
 
 async def is_filter_applied(run: RunState, walk: Walk) -> bool:
-    """Return whether the filter was applied: it should always let the newest stored record through."""
+    """Return whether the source applied the filter: a working filter returns the newest stored record."""
     if walk.newest or walk.disobeyed:
         return not walk.disobeyed
     return run.known.count == 0 or bool(await count_since(run, FAR_PAST))
 
 
 async def count_since(run: RunState, since: datetime) -> int | None:
-    """Return how many records were modified since; None if the catalog does not answer."""
+    """Return the number of records modified since a date; None if the catalog does not return a count."""
     try:
         return await run.listing.count(since)
     except SourceError as problem:
@@ -122,10 +123,10 @@ async def count_since(run: RunState, since: datetime) -> int | None:
 
 
 async def blame_filter(run: RunState, walk: Walk, problem: SourceError) -> None:
-    """Note in the walk that the filter caused an error; raise the error if it did not.
+    """Store in the walk that the filter caused `problem`; raise `problem` if it had another cause.
 
-    One request without the filter decides. A list of changes that failed in its middle shows that the filter worked:
-    where the catalog was slow or away, the next run reads the list again.
+    One request without the filter decides. If a list of changes failed after its first records, the filter works: if
+    the catalog was slow or unreachable, the next run reads the list again.
     """
     if walk.received and isinstance(problem, FetchError | SourceBusyError | TooMuchError):
         raise problem
@@ -138,7 +139,7 @@ async def blame_filter(run: RunState, walk: Walk, problem: SourceError) -> None:
 
 
 def distrust_filter(run: RunState, error: str | None = None) -> None:
-    """Store that the filter is ignored, or which error it causes."""
+    """Store in the cursor that the filter does not work; without an `error`, the source ignores it."""
     log.warning("the modified filter does not work: %s", error or "the catalog ignores it")
     run.cursor = replace(
         run.cursor,
@@ -151,17 +152,17 @@ def distrust_filter(run: RunState, error: str | None = None) -> None:
 
 
 def trust_filter(run: RunState) -> None:
-    """Store that the filter works again."""
+    """Store in the cursor that the filter works again."""
     if run.cursor.filters is False:
         log.info("the modified filter works again")
         run.cursor = replace(run.cursor, filters=True, probed=stamp(run.now()), trials=None, waited=None, refused=None)
 
 
 async def may_use_filter(run: RunState, modified: datetime) -> bool:
-    """Return whether the filter may be used; if it did not work and a trial is due, try it by one request.
+    """Return whether the filter may be used; test a filter that did not work by one request if a trial is due.
 
-    The changes are then checked as ever. A filter that was ignored is tried with the far future, for which one that
-    works returns next to nothing; a filter that failed is tried as it would be used.
+    The changes are checked as usual afterwards. A filter that was ignored is tested with a date in the far future, for
+    which a working filter returns almost no records. A filter that failed is tested with the date `modified`.
     """
     cursor = run.cursor
     if cursor.filters is not False:
@@ -181,21 +182,21 @@ async def may_use_filter(run: RunState, modified: datetime) -> bool:
 
 
 async def probe_filter(run: RunState, declared: int | None) -> None:
-    """Check the filter: all dated records are newer than the far past, none than the far future."""
+    """Probe the filter: all dated records are newer than the far past, and none is newer than the far future."""
     cursor = run.cursor
     if not (run.listing.dated and run.newest):
         return
     if not cursor.should_probe(run.now(), run.options.reconcile_days):
         return
     if not declared:
-        # Nothing to compare with: a catalog that once ignored the filter gets another chance.
+        # Without a declared count the filter cannot be probed, so its stored state is reset.
         run.cursor = replace(cursor, filters=None, probed=None, trials=None, waited=None, refused=None)
         return
     try:
         past = await run.listing.count(FAR_PAST)
         future = await run.listing.count(FAR_FUTURE) if past is not None else None
     except SourceError as problem:
-        # The portal may reject only this date: the next run sends the filter as usual and finds out.
+        # The portal may reject only this date: the next run uses the filter as usual and detects an error.
         log.warning("could not check whether the catalog applies the modified filter: %s", problem)
         return
     obeys = None
@@ -209,7 +210,7 @@ async def probe_filter(run: RunState, declared: int | None) -> None:
 
 
 async def are_items_replaced(run: RunState, new: int, rows: int) -> bool:
-    """Return whether records vanished where many are new: they may be known items under other identifiers."""
+    """Return whether many new records may be known items under new identifiers, because other records vanished."""
     if run.listing.tells_deletions or new < _LEAST_NEW or new < _NEW_SHARE * rows:
         return False
     declared = await run.listing.count()

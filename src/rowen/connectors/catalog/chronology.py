@@ -1,8 +1,9 @@
-"""A walk in the order of dates: no window of the source ends it, and no deletion shifts its positions.
+"""Walk a listing in the order of dates, so that no result limit ends the walk and no deletion shifts its positions.
 
-Each page is requested from the last date that was seen, and begins with the last record that was: if not, records
-of that same second have gone or come, and the second is read anew. An edited record moves to the end, where it is met
-again. A source that ignores the filter or the order, or refuses the request, is walked by number instead.
+Each page is requested from the last date of the previous page, and should begin with the last record of that page. If
+it does not, records of the same second were added or removed, and that second is read again. An edited record moves to
+the end of the listing, where the walk meets it again. If a source ignores the filter or the order, or refuses the
+request, the walk continues by offset.
 """
 
 import logging
@@ -15,23 +16,24 @@ from rowen.connectors.catalog.listing import ListingPage, Row, UnparsedRecord
 from rowen.errors import SourceError
 from rowen.model.items import Failed, Fetched
 
-_MOST_TIES = 50  # half of a page; where more records share a second, an edit of one of them costs a walk
+_MOST_TIES = 50  # half of a page; if more records share a second, an edit of one of them causes a walk
 _CLOSED = "The catalog shows no more than {} records at once."
 log = logging.getLogger(__name__)
 
 
 class DatedQuestion(NamedTuple):
-    """A request for records dated at or after a second, or all of them, oldest first, without the first `skip`."""
+    """A request for records, oldest first, without the first `skip`; `after` is their earliest date, None for all."""
 
     after: datetime | None
     skip: int
 
 
 class DatedAnswer(NamedTuple):
-    """An answer: `declared` is the number of matching records, `more` is set if this was not the end.
+    """An answer to a `DatedQuestion`: `declared` is the number of matching records.
 
-    `doubt` is why this answer, and so the whole walk, proves nothing. `full` is set if as many rows came as were asked
-    for: the count alone does not prove that these were the last.
+    `more` is set if more records follow. `doubt` is the reason why this answer, and so the whole walk, proves nothing.
+    `full` is set if the answer has as many records as were requested: then the count alone does not prove that no more
+    records follow.
     """
 
     rows: list[Row]
@@ -44,10 +46,12 @@ class DatedAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Spot:
-    """The position of a walk. `since` and `after` are seconds.
+    """The position of a walk; `since` and `after` are times in whole seconds.
 
-    `ties` and `undated` are records that stand before the next one, `last` is the record that should come again. In a
-    second whose records `shuffle`, pages need not join; a source that is not `ordered` is walked by number.
+    `ties` counts the records of the second `after` that precede the next record; `undated` counts the preceding
+    records without a date. `last` is the record with which the next answer should begin. `shuffles` is set if the
+    order of records within the second changes, so that consecutive pages need not overlap. A source that is not
+    `ordered` is walked by offset.
     """
 
     since: int | None = None
@@ -69,13 +73,13 @@ class _Spot:
         return DatedQuestion(_moment(self.after), before - 1 if self.last and before else before)
 
     def moved(self, answer: DatedAnswer, *, wide: bool) -> "_Spot":
-        """Return the next position; an answer that is not `wide` has no room for a joint."""
+        """Return the next position; if `answer` is not `wide`, the next answer need not begin with the same record."""
         dates = [_second(row.modified) for row in answer.rows if row.modified is not None]
         seen = self.seen + len(answer.rows)
         if not self.ordered:
             return replace(self, seen=seen)
         if dates != sorted(dates) or (dates and self.after is not None and dates[0] < self.after):
-            # The records of this answer may have come before: they are not counted, and the walk continues by number.
+            # The records of this answer may have come before: they are not counted, and the walk continues by offset.
             return replace(self, seen=seen if self.after == self.since else self.seen, ordered=False, last=None)
         after = dates[-1] if dates else self.after
         is_same = after == self.after
@@ -104,11 +108,11 @@ async def chronology(
     since: datetime | None = None,
     place: Any = None,
 ) -> AsyncGenerator[ListingPage]:
-    """Yield the pages of a listing; `window` is the number of records that a source allows to skip.
+    """Yield the pages of a listing; `window` is the largest number of records that a request may skip.
 
-    `undated_kept` is set if records without a date are part of every answer; `confirmed` if only
-    an empty page ends a listing, whatever count is declared. A listing that only an empty page ends must keep undated
-    records in its answers, since the rest is never read by number.
+    `undated_kept` is set if every answer includes the records without a date. `confirmed` is set if only an empty page
+    ends the listing, whatever count the source declares. A `confirmed` listing must set `undated_kept`, since its
+    undated records are never read by offset.
     """
     if confirmed and not undated_kept:
         raise ValueError("A confirmed listing must have undated records in every answer (`undated_kept`).")
@@ -125,7 +129,8 @@ async def chronology(
             spot = replace(spot, ordered=False, last=None)
             continue
         if spot.last is not None and spot.ordered and [row.url for row in answer.rows[:1]] != [spot.last]:
-            # The answer does not begin where the one before ended: begin the same second again, without joining pages.
+            # The answer does not begin with the last record of the previous answer: read this second again without this
+            # check.
             spot = replace(spot, ties=0, undated=0, last=None, shuffles=True)
             continue
         wide = len(answer.rows) > 1
@@ -141,7 +146,7 @@ async def chronology(
         more = answer.more or answer.full or confirmed
         following: _Spot | None = moved
         if not (more and answer.rows):
-            # At the end, records without a date may remain, which are listed by number.
+            # At the end, records without a date may remain, which are read by offset.
             is_rest = moved.since is None and moved.ordered and answer.rows and moved.seen < (moved.declared or 0)
             following = replace(moved, ordered=False, last=None) if is_rest else None
         closed = following is not None and following.question(undated_kept=undated_kept).skip >= window
@@ -160,15 +165,15 @@ async def chronology(
 
 
 def question_at(place: Any) -> DatedQuestion:
-    """Return the question whose first answer is the record at a place."""
+    """Return the request whose first record is at a place."""
     return DatedQuestion(_moment(place["after"]), place["skip"])
 
 
 async def retried(place: Any, ask: Callable[[DatedQuestion, int], Awaitable[DatedAnswer]]) -> Any | None:
-    """Request a record again that could not be identified, like `Listing.retry`; `ask` takes a number of rows.
+    """Request an unidentified record again, as `Listing.retry` does; `ask` takes the number of records to request.
 
-    The records of its second before it are requested as well. Edited ones move to the end of the listing, and
-    the place would then be that of a later record.
+    The preceding records of the same second are requested as well. If one of them was edited, it moved to the end of
+    the listing, and the unidentified record is now before its stored place.
     """
     skip = place["skip"]
     begin = max(0, skip - _MOST_TIES)
@@ -177,9 +182,9 @@ async def retried(place: Any, ask: Callable[[DatedQuestion, int], Awaitable[Date
 
 
 def _placed(rows: list[Row], question: DatedQuestion, *, since: int | None) -> list[Row]:
-    """Return the rows; those that are not named with their places: their distance from the last date.
+    """Return the rows with places for unidentified records: the last date, and the distance from it.
 
-    The first record of a list of changes has no record before it; it has the same name for every date.
+    The first record of a list of changes has no preceding record, so its URL is the same for every date.
     """
     if all(row.named for row in rows):
         return rows
@@ -199,7 +204,7 @@ def _placed(rows: list[Row], question: DatedQuestion, *, since: int | None) -> l
 
 
 def _is_undated(row: Row) -> bool:
-    """Return whether a record has no date; one that cannot be read may have one."""
+    """Return whether a record has no date; False for a record that cannot be read, since it may have a date."""
     return row.modified is None and isinstance(row.seen, Fetched | UnparsedRecord)
 
 

@@ -13,14 +13,14 @@ from rowen.connectors.catalog.walk import Walk
 from rowen.model.items import Failed, Observation, Unchanged
 from rowen.model.wording import count
 
-# More records than this are not requested one by one: a walk returns hundreds for each of these requests.
+# More records than this are not requested one by one: a walk returns hundreds of records per request.
 MOST_MISSING = 200
-# Counts are wrong by one, or by one in a hundred where an index lags; a listing that falls shorter was cut off.
+# Declared counts may be wrong by one record, or by 1 % if an index lags; a larger shortfall means a truncated listing.
 _SHORT_SHARE = 0.01
 
 
 async def shortfall_of(run: RunState, walk: Walk) -> int:
-    """Return how many records fewer came than are declared; count again first, since both may have changed."""
+    """Return the number of declared but missing records; if counts differ, request the declared count again."""
     if walk.declared is None:
         return 0
     is_explained = walk.declared - len(run.seen) in (0, run.cursor.short)
@@ -33,11 +33,11 @@ async def shortfall_of(run: RunState, walk: Walk) -> int:
 
 
 def is_second_look_wanted(run: RunState, walk: Walk, short: int) -> bool:
-    """Return whether a second look may find more records.
+    """Return whether a second walk or the identifier listing may find more records.
 
-    Records that come twice, and counts that are wrong by one, are the same the second time. Where records went during
-    the walk, others may have slipped past a page's border. With an identifier listing every shortfall is checked,
-    unless repeats explain it.
+    A second walk does not help if records are repeated or the count is wrong, because it gives the same result. If
+    records were deleted during the walk, other records changed their positions, and the walk may have missed them.
+    With an identifier listing every shortfall is checked, unless repeated records explain it.
     """
     if walk.doubt or walk.repeated:
         return False
@@ -47,7 +47,7 @@ def is_second_look_wanted(run: RunState, walk: Walk, short: int) -> bool:
 
 
 def doubt(run: RunState, walk: Walk, short: int) -> str | None:
-    """Return why the walk alone proves nothing."""
+    """Return the reason why the walk alone proves nothing; None if there is no doubt."""
     if not len(run.seen) and run.known.count:
         return f"The catalog lists nothing, although {run.known.count} items are stored."
     if walk.doubt:
@@ -56,16 +56,17 @@ def doubt(run: RunState, walk: Walk, short: int) -> str | None:
     if is_cut and walk.declared is None:
         return "The listing does not end: pages came again."
     if walk.stumbled and short > 0 and walk.received > (walk.declared or 0):
-        # Its positions mean nothing, so the failed record cannot be named.
+        # The positions of this listing are unreliable, so the failed record cannot be identified.
         return f"{shortfall(run, walk)} More came than are declared, some of them again, and pages failed."
     is_little = _is_little(short, walk.declared or 0) or _is_explained(run, walk) or short <= walk.unshown
     return shortfall(run, walk) if short > 0 and (is_cut or not is_little) else None
 
 
 async def misses(run: RunState, walk: Walk, short: int) -> str | None:
-    """Return why a shortfall is more than a wrong count: a stored item may be among the records that were not shown.
+    """Return the reason why a shortfall may hide a stored item; None if only the declared count is wrong.
 
-    Where as many records came as are declared, and the same ones twice, some are listed more than once.
+    If the number of received records equals the declared count, but some records came twice, the source lists records
+    more than once.
     """
     is_repeated = walk.received >= (walk.declared or 0) and not walk.unshown
     if short <= 0 or short == run.cursor.short or is_repeated:
@@ -74,7 +75,7 @@ async def misses(run: RunState, walk: Walk, short: int) -> str | None:
 
 
 async def mistakable(run: RunState) -> str | None:
-    """Return why an unidentified record may be an item that did not come, if it was not there before."""
+    """Return the reason why a new unidentified record may be a missing item; None if no item can be missing."""
     unidentified = run.shown.unidentified
     if unidentified.are_known(run.cursor.unidentified) or not await lacking(run):
         return None
@@ -85,9 +86,9 @@ async def mistakable(run: RunState) -> str | None:
 
 
 async def unreceived(run: RunState) -> str | None:
-    """Return why unreceived records leave open what is gone: each of them may be an item that did not come.
+    """Return the reason why unreceived records prevent deletions: each may be a missing item; None if none can be.
 
-    Those that failed before as well are no reason where every stored item came, or is known to be gone.
+    Records that also failed in the previous run are no reason if every stored item came or is known to be deleted.
     """
     unreceived = run.shown.unreceived
     if unreceived.keys() <= run.quarantined and not (unreceived and await lacking(run, absent=run.shown.absent)):
@@ -97,7 +98,7 @@ async def unreceived(run: RunState) -> str | None:
 
 
 async def lacking(run: RunState, *, absent: Container[str] = ()) -> int:
-    """Return how many stored items were not shown, without those that are known to be absent."""
+    """Return the number of stored items that the walk did not show, excluding the items in `absent`."""
     lacks = 0
     async for batch in run.known.everything():
         lacks += sum(item.url not in run.seen and item.url not in absent for item in batch)
@@ -105,13 +106,13 @@ async def lacking(run: RunState, *, absent: Container[str] = ()) -> int:
 
 
 def shortfall(run: RunState, walk: Walk) -> str:
-    """Return the message for a listing that does not return as many records as it declares."""
+    """Return the message for a listing with fewer records than it declares."""
     reason = "pages came again" if walk.repeated or walk.restarted else f"it lists {len(run.seen)}"
     return f"The catalog declares {walk.declared} records, but {reason}."
 
 
 def _is_explained(run: RunState, walk: Walk) -> bool:
-    """Return whether repeats explain a shortfall: with identifiers, overlapping pages cause no repeats."""
+    """Return whether repeated records explain a shortfall; with identifiers, overlapping pages cause no repeats."""
     return run.listing.identifiers is not None and walk.received >= (walk.declared or 0)
 
 
@@ -121,10 +122,10 @@ def _is_little(short: int, declared: int) -> bool:
 
 @dataclass(slots=True)
 class IdentifierCheck:
-    """A comparison of all identifiers of a source with the stored items: what is gone, and what was never read.
+    """A comparison of all identifiers of a source with the stored items: finds deleted and never-read items.
 
-    `received` counts identifiers, `unnamed` records without one. `missing` are the URLs of records to be read, `listed`
-    the hashes of listed records that are no items.
+    `received` counts identifiers, and `unnamed` counts records without an identifier. `missing` contains the URLs of
+    records that must be read, `listed` the hashes of listed records that are no items.
     """
 
     run: RunState
@@ -137,7 +138,7 @@ class IdentifierCheck:
     missing: list[str] = field(default_factory=list)
 
     async def compare(self, *, proves: bool) -> AsyncGenerator[Observation]:
-        """Read all identifiers; if the dates of the source prove that stored items are unchanged, report them so."""
+        """Read all identifiers; `proves` is set if all changes were read, so that listed stored items are unchanged."""
         run = self.run
         async with aclosing(self.identifiers.read_identifiers()) as pages:
             async for page in pages:
@@ -148,12 +149,12 @@ class IdentifierCheck:
                 passed = {url: mark for url in fresh if (mark := mark_of(url)) in run.passed} if run.passed else {}
                 self.listed.update(passed.values())
                 if unproved := [url for url in passed if url not in run.seen]:
-                    # A stored item among them was read by a run that did not write its cursor, or its deletion is
-                    # pending: only the source knows which.
+                    # A stored item among these records was read by a run that did not write its cursor, or its deletion
+                    # is pending: only a request to the source shows which.
                     self.missing += await run.known.look_up(unproved)
-                # Neither seen in this run, nor found to be no items by a run before.
+                # Records that this run has not seen and that no earlier run found to be no items.
                 unseen = [url for url in fresh if url not in run.seen and url not in passed]
-                # In quarantine, the stored copy may not be the latest version.
+                # The stored copy of a quarantined item may not be the latest version.
                 trusted = [url for url in unseen if url not in run.quarantined]
                 stored = await run.known.look_up(trusted) if proves and unseen else {}
                 self.missing += [url for url in unseen if url not in stored]
@@ -165,7 +166,7 @@ class IdentifierCheck:
                     return
 
     async def read_missing(self) -> AsyncGenerator[Observation]:
-        """Request the missing records one by one."""
+        """Request the missing records one by one, up to `MOST_MISSING`."""
         for url in self.missing[:MOST_MISSING]:
             row = await ask_for(self.run, url)
             self.listed.add(mark_of(url))
@@ -173,11 +174,11 @@ class IdentifierCheck:
                 yield row.observed
 
     def failed_again(self) -> list[Failed]:
-        """Return the failures of records that were requested alone and exist."""
+        """Return the failures of records that exist but failed again when requested individually."""
         return [failure for failure in self.run.failed_again if failure.url in self.named]
 
     async def needs_walk(self) -> str | None:
-        """Return why identifiers do not suffice: one is missing from a record, or too many items were never read."""
+        """Return the reason why only a whole walk suffices; None if the identifiers suffice."""
         run = self.run
         before = sum(is_unread(failure.url) for failure in run.known.failed)
         if self.unnamed > max(before, len(run.cursor.unidentified or ())) and await lacking(run):
@@ -188,13 +189,13 @@ class IdentifierCheck:
 
     @property
     def kept(self) -> int:
-        """Return how many of the identifiers are items."""
+        """Return the number of identifiers that belong to items."""
         return len(self.named) - len(self.run.passed & self.listed)
 
     def is_settled(self) -> bool:
-        """Return whether no more came than is declared, or as many too many as before.
+        """Return whether the number of identifiers is at most the declared count, or exceeds it as much as before.
 
-        Otherwise some went during the request, and only a walk shows which.
+        Otherwise records were deleted while the listing was read, and only a walk shows which records.
         """
         excess = min(0, (self.declared or 0) - self.received) or None
         before = self.run.cursor.short or 0
@@ -203,7 +204,7 @@ class IdentifierCheck:
         return excess is None or excess == before
 
     def doubt(self) -> str | None:
-        """Return why the identifiers prove nothing."""
+        """Return the reason why the identifiers prove nothing; None if they are complete."""
         if not self.received and self.run.known.count:
             return f"The catalog lists nothing, although {self.run.known.count} items are stored."
         if self.declared is None:

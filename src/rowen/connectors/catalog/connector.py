@@ -1,4 +1,4 @@
-"""The base classes of catalog connectors: one client, one listing, one refresh."""
+"""The base classes of catalog connectors, which combine a client, a listing and a `Refresh`."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CatalogConnector:
-    """A connector that reads the listing of its kind by a `Refresh`."""
+    """A connector that reads the listing of its kind by means of a `Refresh`."""
 
     kind: ClassVar[str]
     Options: "ClassVar[type[Options]]"
@@ -29,22 +29,22 @@ class CatalogConnector:
 
     @classmethod
     def recognise(cls, address: str) -> str | None:
-        """Return the source URL of `KIND:https://…`, or of an address that is typical of this kind."""
+        """Return the source URL of `KIND:https://…` or of an address typical of this kind; None for other addresses."""
         is_named = address.startswith(f"{cls.kind}:")
         return cls.accept(address) if is_named or cls.is_typical(address) else None
 
     @staticmethod
     def accept(address: str) -> str | None:
-        """Return the source URL of any web address, if the user named this kind."""
+        """Return the source URL of any web address, when the user named this kind; None for any other text."""
         raise NotImplementedError
 
     @staticmethod
     def is_typical(address: str) -> bool:
-        """Return whether an address alone shows this kind."""
+        """Return whether the address alone identifies this kind."""
         raise NotImplementedError
 
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
-        """Yield the observations of one run: of a whole walk, or of what changed."""
+        """Yield the observations of one run, which reads the whole catalog or its changes."""
         async with self._tools.client() as client, aclosing(self._observe(client, known)) as observations:
             async for observation in observations:
                 yield observation
@@ -60,14 +60,14 @@ class CatalogConnector:
 
 
 class SingleRecords(CatalogConnector):
-    """A connector that can also read single records, by the URLs of their items."""
+    """A connector that can also request single records by the URLs of their items."""
 
     async def look(self, known: Known, urls: Sequence[str]) -> AsyncGenerator[Observation]:
-        """Yield observations of some items; none of an item that cannot be requested alone.
+        """Yield observations of some items; skip an item that cannot be requested individually.
 
-        What the catalog has no record of is gone, whatever its listing says: the guard decides, and what is listed
-        after all comes back with the next run, which counts. Raises what is no fault of a record, also where one after
-        the other is given no answer for.
+        If the catalog does not return a record, its item is reported as deleted, even if the listing still contains
+        it. The deletion guard still applies, and the next complete run restores a listed item. Raises an error that no
+        record caused, and the last error after `MOST_UNREAD` consecutive requests without an answer.
         """
         unanswered = 0
         async with self._tools.client() as client:

@@ -1,4 +1,4 @@
-"""The stored cursor of a catalog, and the notes of a connector that are stored beside it."""
+"""The stored cursor of a catalog, and a connector's notes, which are stored beside the cursor."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
@@ -12,11 +12,11 @@ from rowen.connectors.catalog.listing import Tokens
 from rowen.model.items import Checkpoint, Observation
 
 _EVER = float("inf")
-_MOST_DOUBLINGS = 20  # a million runs: the day is over long before
-# A filter that failed is tried again after this time at the latest: one request in a run that costs a walk. With half
-# of it a portal that is synced daily is asked as often, with twice as much a repair is noticed a day later.
+_MOST_DOUBLINGS = 20  # a million runs: a day passes long before
+# A filter that failed is tested again after this time at the latest; a test costs one request in a run that costs a
+# walk. With half of it, a portal that is synced daily is tested as often; with twice, a repair is noticed a day later.
 _TRIAL_DAYS = 1.0
-_CLOCK_MOVED_DAYS = 1.0  # clocks are set, by hours at most; a date further ahead was not written here
+_CLOCK_MOVED_DAYS = 1.0  # clocks are corrected by hours at most; a date further ahead was not written by Rowen
 _FORMERLY = {"strangers": "unidentified"}
 _NO_LONGER = frozenset({"since", "begun"})
 
@@ -25,9 +25,9 @@ _NO_LONGER = frozenset({"since", "begun"})
 class Overlap:
     """The records dated from `since` on, as counted when the newest date was stored.
 
-    `count` is None if they must be read again. `at` is when, by our clock, the newest date was first met. `is_over` is
-    set if the source's clock had passed that date, `settled` if all records were read again when no late one could
-    follow.
+    `count` is None if the records must be read again. `at` is the time, by our clock, when a run first met the newest
+    date. `is_over` is set if the source's clock had passed the newest date. `settled` is set if all records were read
+    again at a time when no late record could follow.
     """
 
     since: str
@@ -39,26 +39,27 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True)
 class CatalogCursor:
-    """The stored cursor of a catalog. The module in brackets owns the fields that follow.
+    """The stored cursor of a catalog. The module in brackets owns the fields named after it.
 
-    Changes [changes]: `modified` is the newest date that was stored, by the source's clock. `filters` is whether the
-    source applies the modified filter, as checked at `probed`. `trials` counts consecutive failed checks of the filter,
-    `waited` the runs since the last one; `refused` is its error. `overlap` is set where many records are dated shortly
-    before `modified`.
+    Changes [changes]: `modified` is the newest stored date, by the source's clock. `filters` is set if the source
+    applies the modified filter; `probed` is the time of that check. `trials` counts consecutive failed checks of the
+    filter, `waited` the runs since the last check; `refused` is the error of a filter that fails. `overlap` is set if
+    many records are dated shortly before `modified`.
 
-    Completeness [completeness]: `walked` is when, by our clock, the catalog was last seen whole. `surplus` is how many
-    more records the source declares than it has items; while that stays so, nothing was added or deleted unnoticed.
-    `short` is by how many records the listing falls short of its declared count. `unidentified` are the records from
-    which no item could be identified, `passed` the hashes of records that are listed but are no items. `page` is the
-    number of records on the largest page that was not the last: only a smaller page proves the end of a list.
+    Completeness [completeness]: `walked` is the time, by our clock, of the last complete walk. `surplus` is the
+    declared count minus the number of items; while it stays the same, no record was added or deleted unnoticed.
+    `short` is the declared count minus the number of listed records. `unidentified` contains hashes of the records
+    from which no item could be identified, `passed` hashes of listed records that are no items. `page` is the number
+    of records on the largest page that was not the last: only a smaller page proves the end of a list.
 
-    Failures [retries]: `handles` are the arguments of `Listing.read_record` for quarantined items, by URL; `holes` are
-    the places of records that could not be identified, by the URLs of their quarantine entries.
+    Failures [retries]: `handles` contains the arguments of `Listing.read_record` for quarantined items, by URL.
+    `holes` contains the places of unidentified records, by the URLs of their quarantine entries.
 
-    Interruptions [refresh]: `place` is where an interrupted walk resumes; `stumbled` is set if resuming failed once.
+    Interruptions [refresh]: `place` is the place at which an interrupted walk resumes; `stumbled` is set if resuming
+    failed once.
 
-    Single documents [refresh]: `items` is the number of items in it, `tokens` its validators, `failed` its broken
-    records.
+    Single documents [refresh]: `items` is the number of items in the document, `tokens` contains its validators,
+    `failed` its broken records.
     """
 
     version: int = 0
@@ -85,12 +86,12 @@ class CatalogCursor:
 
     @classmethod
     def of(cls, cursor: Any, version: int) -> "CatalogCursor":
-        """Return the stored cursor; an empty one if it is damaged or was written for another version of records."""
+        """Return the stored cursor; an empty cursor if it is damaged or was written for another record version."""
         if not isinstance(cursor, dict) or cursor.get("version") != version:
             return cls(version)
         values = {_FORMERLY.get(name, name): value for name, value in cursor.items() if name not in _NO_LONGER}
         if "since" in cursor:
-            # Former versions resumed lists of changes as well.
+            # Earlier versions also resumed lists of changes; such a place cannot resume a whole walk.
             values.pop("place", None)
         return parse_stored(values, cls) or cls(version)
 
@@ -101,17 +102,18 @@ class CatalogCursor:
         return {name: value for name, value in values.items() if value is not None}
 
     def is_due(self, now: datetime, days: float) -> bool:
-        """Return whether the catalog was last seen whole too long ago."""
+        """Return whether the last complete walk of the catalog is at least `days` days old."""
         return age_days(self.walked, now) >= days
 
     def should_probe(self, now: datetime, days: float) -> bool:
-        """Return whether a walk should check the modified filter."""
+        """Return whether a walk should probe the modified filter: never probed, or at least `days` days ago."""
         return self.filters is None or age_days(self.probed, now) >= days
 
     def is_trial_due(self, now: datetime) -> bool:
-        """Return whether a filter that failed should be tried again: after 1, 2, 4, 8 … runs, or a day.
+        """Return whether a filter that failed should be tested again: after 1, 2, 4, 8 … runs, or after a day.
 
-        A trial costs one request. Each failure doubles the number of runs: in 100 runs of a day, six are trials.
+        A trial costs one request. Each failure doubles the number of runs until the next trial: in 100 runs of one
+        day, six runs make a trial.
         """
         waits = 1 << min(max((self.trials or 1) - 1, 0), _MOST_DOUBLINGS)
         return (self.waited or 0) >= waits or age_days(self.probed, now) >= _TRIAL_DAYS
@@ -123,7 +125,7 @@ def stamp(value: datetime) -> str:
 
 
 def age_days(at: str | None, now: datetime) -> float:
-    """Return the age of a date in a cursor; infinity for none, or for one in the future."""
+    """Return the age of a stored date in days; infinity for None, and for a date more than a day in the future."""
     then = moment(at)
     days = (now - then).total_seconds() / 86_400 if then else _EVER
     return days if days > -_CLOCK_MOVED_DAYS else _EVER
@@ -133,7 +135,7 @@ _KEY = "notes"
 
 
 class Noted:
-    """The known state of a source, with the notes separated from the cursor."""
+    """The known state of a source, with its notes separated from its cursor."""
 
     def __init__(self, known: Known) -> None:
         cursor = known.cursor if isinstance(known.cursor, dict) else {}
@@ -145,7 +147,7 @@ class Noted:
         self.recall, self.recall_all = known.recall, known.recall_all
 
     def forget(self) -> None:
-        """Discard cursor and notes, so that the source is walked from its beginning."""
+        """Discard the cursor and the notes, so that the next walk begins at the start."""
         self.cursor, self.notes = None, {}
 
 

@@ -1,4 +1,4 @@
-"""The common form of the records of all catalogs, and its document."""
+"""The common form of the records of all catalogs, and the document made from it."""
 
 import json
 import re
@@ -20,7 +20,7 @@ _AT_ITS_END = ',;.)"'
 
 
 def licence_in(text: str) -> str:
-    """Return the licence named in a text; in markup, prefer the address of a licence."""
+    """Return the licence named in a text; in a text with markup, prefer the address of a licence."""
     if not has_markup(text):
         return one_line(text)
     if licence := address_of_licence(text):
@@ -31,7 +31,7 @@ def licence_in(text: str) -> str:
 
 
 def address_of_licence(text: str) -> str:
-    """Return the first address in a text that looks like a licence's."""
+    """Return the first address in a text that looks like the address of a licence; empty if there is none."""
     return next((address for address in _addresses(text) if _LICENCE.search(address)), "")
 
 
@@ -63,12 +63,12 @@ _WORDS = {
         attribute attributetype propertytype fieldsession collectionhardware collectionsession dimensiongroup""",
 }
 _KINDS = {word: kind for kind, words in _WORDS.items() for word in words.split()}
-# ArcGIS names a service by what it gives, followed by one of these.
+# The endings of ArcGIS type names for services, such as "Map Service".
 _SERVICES = ("service", "server")
 
 
 def kind_named(words: Iterable[str]) -> str | None:
-    """Return the kind that the first word with a known meaning stands for; a word may be the end of an address."""
+    """Return the record kind of the first known word; for a word that is an address, use its last segment."""
     for text in words:
         name = _LETTERS.sub("", re.split(r"[/#:]", text.strip().rstrip("/"))[-1].casefold())
         if kind := _KINDS.get(name):
@@ -78,17 +78,17 @@ def kind_named(words: Iterable[str]) -> str | None:
     return None
 
 
-# A passage has up to 1,500 characters, and no cut leaves less than 200 of them before it: what is no longer than this
-# stays in one passage, behind a short description as well.
+# A passage has up to 1,500 characters, and no cut leaves fewer than 200 before it: a text of at most this length stays
+# in one passage, even after a short description.
 MOST_CHARS = 1_200
-_LONGEST_LINE = 240  # five such lines fill the passage: the first sentence describes a file
-_MOST_FORMATS = 6  # a portal's own list of formats has three or four; more are spellings of the same
+_LONGEST_LINE = 240  # characters: five such lines fill the passage, and the first sentence is enough to describe a file
+_MOST_FORMATS = 6  # a portal's own list of formats has three or four; more are other spellings of the same formats
 _HEAD = "## Resources\n\n"
 _NUMBER = re.compile(r"\d+")
 
 
 class Resource(NamedTuple):
-    """One file or service of a dataset; `columns` are set if it is a table and the portal describes it."""
+    """One file or service of a dataset; `columns` is set for a table whose columns the portal describes."""
 
     url: str
     name: str = ""
@@ -106,7 +106,7 @@ class Resource(NamedTuple):
 
 
 def resource_text(resources: Sequence[Resource]) -> str:
-    """Return the named resources, one a line; if that is too long, one of those whose names differ by numbers."""
+    """Return the named resources, one per line; in a long list, group names that differ only in digits."""
     described = [resource for resource in resources if resource.name or resource.description]
     if not described:
         return ""
@@ -149,11 +149,11 @@ _PARTS = ("geometry", "geom", "bbox", "centroid", "@value", "@id", "uri")
 class Dataset:
     """The description of one dataset by a catalog.
 
-    `url` is built from the portal's own identifier, so that a renamed dataset stays the same item; `name` is its short
-    name there. `landing_page` is the page that the record names, `usual_page` the one that such portals have. `texts`
-    holds title and description in further languages. `source` is the complete record without values that change by
-    themselves (views, followers, counts of neighbours). `record_kind` is the kind of resource described, a dataset by
-    default. `columns` are those of a table that has several forms.
+    `url` is built from the portal's own identifier, so that a renamed dataset stays the same item; `name` is the short
+    name in the portal. `landing_page` is the page named by the record, `usual_page` the page that such portals have by
+    convention. `texts` contains the title and description in further languages. `source` is the complete record
+    without volatile values (views, followers, counts of neighbours). `record_kind` is the kind of the described
+    resource, a dataset by default. `columns` contains the columns of a table that is offered in several formats.
     """
 
     url: str
@@ -185,9 +185,9 @@ class Dataset:
         landing_page: str | None = None,
         remarks: tuple[str, ...] = (),
     ) -> Document:
-        """Return the dataset as it is stored: description and resources as text, all the rest in the record.
+        """Return the dataset as a document: description and resources are its text, all other values its record.
 
-        `landing_page` is the template of a page for people, for a record that names none.
+        `landing_page` is a template for the web page of a record that names no page.
         """
         parts = [self.description]
         parts += [f"## {title} ({code})\n\n{text}".strip() for code, (title, text) in sorted(self.texts.items())]
@@ -222,9 +222,9 @@ class Dataset:
 
 
 def place_of(value: Any, language: str | None = None) -> str:
-    """Return a place as text, given as words, a bounding box, an object with a name, or a geometry of GeoJSON.
+    """Return a place as text; accept words, a bounding box, an object with a name, or a GeoJSON geometry.
 
-    A geometry is kept as its JSON: it is no map of languages, though it is an object of texts as well.
+    A geometry is returned as JSON. It is not a map of languages, although it is also an object with text values.
     """
     if isinstance(value, str):
         return value.strip()

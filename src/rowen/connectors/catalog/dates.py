@@ -1,4 +1,4 @@
-"""Dates as catalogs write them, converted to ISO 8601: in UTC if they have a time, with their own precision."""
+"""Convert the dates of catalogs to ISO 8601 in their own precision; times are converted to UTC."""
 
 import re
 from contextlib import suppress
@@ -11,7 +11,7 @@ from rowen.model.dates import iso_moment
 # Older dates are placeholders: databases write year 1 for "none".
 EARLIEST_YEAR = 1000
 _LATEST_YEAR = 2999  # 9999 stands for "never"; dates of coverage reach to 2100
-_LONGEST = 64  # letters: twice the longest date that is written out; what is longer is a sentence
+_LONGEST = 64  # characters: twice the longest written-out date; a longer text is a sentence
 _ISO = re.compile(
     r"(\d{4})-(\d{1,2})-(\d{1,2})[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d+))?)? ?(Z|UTC|GMT|[+-]\d{2}:?(?:\d{2})?)?",
     re.IGNORECASE,
@@ -24,7 +24,7 @@ _COMPACT = re.compile(r"\d{8}T\d{4}(?:\d{2})?(?:Z|[+-]\d{2}:?(?:\d{2})?)?", re.A
 _WORDED = re.compile(r"[\w .,/-]+")
 _WORD = re.compile(r"[0-9]+|[^\W\d_]+")
 _FILLERS = frozenset({"st", "nd", "rd", "th", "of", "er", "º", "de", "del"})
-# As English, German, French, Spanish, Italian and Portuguese catalogs call them.
+# Month names and abbreviations in English, German, French, Spanish, Italian and Portuguese.
 _MONTHS = {
     name: number
     for number, names in enumerate(
@@ -49,12 +49,12 @@ _MONTHS = {
 
 
 def iso(value: Any) -> str | None:
-    """Return a date, year, month or moment in ISO 8601; None for what is none: intervals, free text, 31 February."""
+    """Return a date, year, month or time in ISO 8601; None for anything else: intervals, free text, 31 February."""
     match value:
         case bool():
             return None
         case int() | float():
-            # A calendar date that is written as a number, as in 2020 or 20201231, else the time since 1970.
+            # A number is a calendar date, such as 2020 or 20201231, else the time since 1970.
             if 1e3 <= value < 1e14 and value == int(value) and (dated := _of_calendar(str(int(value)))):
                 return dated
             return _written(_epoch(value))
@@ -64,7 +64,7 @@ def iso(value: Any) -> str | None:
 
 
 def moment(value: Any) -> datetime | None:
-    """Return the date as an aware datetime; a time without a zone is UTC, a day begins at midnight."""
+    """Return a date as an aware datetime, by default in UTC and at midnight; None for a date without a day."""
     text = iso(value)
     if text is None or len(text) < len("2000-01-01"):
         return None
@@ -94,7 +94,7 @@ def _of_text(text: str) -> str | None:
     if match := _DATE.fullmatch(text):
         return _written(_day(*map(int, match.groups())))
     if match := _DAY_OR_MONTH_FIRST.fullmatch(text):
-        # Only if the numbers show which of them is the day.
+        # The order is known only if one number is above 12, and so is the day, or if both numbers are equal.
         former, latter, year_number = int(match[1]), int(match[3]), int(match[4])
         if former > 12 or former == latter:
             return _written(_day(year_number, latter, former))
@@ -126,7 +126,7 @@ def _of_words(text: str) -> str | None:
 
 
 def _of_calendar(digits: str) -> str | None:
-    """Return a year, month, day or minute in nothing but digits; None if there is none such."""
+    """Return the year, month, day or minute that consists only of digits; None for other digits."""
     if not digits.isdigit():
         return None
     match len(digits):
@@ -137,7 +137,7 @@ def _of_calendar(digits: str) -> str | None:
             return month if _MONTH.fullmatch(month) and EARLIEST_YEAR <= int(digits[:4]) <= _LATEST_YEAR else None
         case 8:
             return _written(_day(int(digits[:4]), int(digits[4:6]), int(digits[6:])))
-        # Milliseconds since 1970 have as many digits until 2001: only what begins like a year of our time is a date.
+        # Milliseconds since 1970 have 12 digits until 2001: such a number is a date only if it begins with 19 or 20.
         case 12 | 14 as length if length == 14 or digits.startswith(("19", "20")):
             with suppress(ValueError):
                 return _written(datetime.strptime(digits.ljust(14, "0"), "%Y%m%d%H%M%S").replace(tzinfo=UTC))
@@ -145,7 +145,7 @@ def _of_calendar(digits: str) -> str | None:
 
 
 def _epoch(number: float) -> datetime | None:
-    """Return the date of a number of seconds since 1970, or milliseconds where seconds would be the far future."""
+    """Convert seconds since 1970 to a date; read a number as milliseconds if seconds would give a far future date."""
     with suppress(ValueError, OverflowError, OSError):
         return datetime.fromtimestamp(number / 1000 if abs(number) > 1e11 else number, UTC)
     return None

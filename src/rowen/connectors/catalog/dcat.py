@@ -1,4 +1,4 @@
-"""Map nodes of DCAT (datasets, series, services) to datasets, whether they came in a document or in rows."""
+"""Map DCAT nodes (datasets, series, services) to datasets, for documents and for rows of query results."""
 
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ from rowen.model.url import canonical, quoted
 # The classes whose nodes are items.
 ITEMS = frozenset({"dcat:Dataset", "dcat:DatasetSeries", "dcat:DataService"})
 _SCHEME = re.compile(r"https?://", re.IGNORECASE)
-_LONGEST_PLACE = 2000  # letters: names, boxes and short polygons pass, outlines of countries (100 kB) do not
+_LONGEST_PLACE = 2000  # characters: names, boxes and short polygons are kept, outlines of countries (100 kB) are not
 _NAMES = (
     *("foaf:name", "skos:prefLabel", "rdfs:label", "vcard:fn", "schema:name", "dct:title"),
     "vcard:organization-name",
@@ -35,7 +35,7 @@ _SHAPES = ("dcat:bbox", "dcat:centroid", "locn:geometry", "gsp:asWKT")
 _STARTS = ("dcat:startDate", "schema:startDate", "time:hasBeginning", "dct:start")
 _ENDS = ("dcat:endDate", "schema:endDate", "time:hasEnd", "dct:end")
 _INSTANTS = ("time:inXSDDate", "time:inXSDDateTimeStamp", "time:inXSDDateTime", "time:inXSDgYear")
-# What leads to other items, of which nothing is read.
+# Properties that refer to other items, whose RDF statements are no part of this item.
 _RELATIONS = frozenset(
     {"dcat:accessService", "dcat:first", "dcat:hasVersion", "dcat:inSeries", "dcat:isVersionOf", "dcat:last"}
     | {"dcat:next", "dcat:prev", "dcat:qualifiedRelation", "dcat:seriesMember", "dcat:servesDataset"}
@@ -57,9 +57,9 @@ def row_of_node(
     payload: Callable[[], bytes | None],
     what: str = "record",
 ) -> Row:
-    """Return the row of a node, which is compared by its RDF statements in canonical order.
+    """Return the row of a node; its digest is the hash of its RDF statements in canonical order.
 
-    A node that shares statements with others is mapped at once.
+    A node that shares RDF statements with other nodes has no digest and is mapped at once.
     """
     record: Mapping[str, Any] | None = None
 
@@ -90,7 +90,8 @@ def dataset_of(
 ) -> Dataset:
     """Return the dataset of a node in the catalog at `source`; missing values stay empty.
 
-    `record` is the node written out, if it was. Raises `ValueError` where what is said is broken, or too much.
+    `record` contains the RDF statements of the node if they were already collected. Raises `ValueError` if they are
+    broken or too many.
     """
     titles, descriptions = (
         _by_language(graph.values(node, *_TITLES), min),
@@ -105,7 +106,7 @@ def dataset_of(
     named = _labels(graph, graph.values(node, "dct:language", "dc:language"), None, by_name=False)
     codes = sorted({code_of(name) or name for name in named})
     publisher = label("dct:publisher", "dct:creator", "schema:publisher")
-    # Of an organisation GeoNetwork only gives an address, which has the name in it.
+    # GeoNetwork gives only the address of an organisation; the address contains its name.
     organisation = _ORGANISATION.fullmatch(publisher)
     licence = label("dct:license", "dct:rights", "schema:license")
     if not licence:
@@ -138,10 +139,11 @@ def dataset_of(
 
 
 def item_url(graph: Graph, node: Node, source: str) -> str:
-    """Return the URL of a node's item: its IRI if that is an address, else a route of the source.
+    """Return the URL of a node's item: its IRI if that is an address, else the URL of the source with a fragment.
 
-    It is the same for http and https. A fragment is no part of an address, so that an IRI with one is a route. A blank
-    node is identified by its identifier, else by its page or file together with title and publisher.
+    The URL is the same for http and https. A fragment is no part of an address, so an IRI with a fragment becomes a
+    fragment of the source's URL. A blank node is identified by its identifier, else by its page or file together with
+    its title and publisher.
     """
     name = str(node) if isinstance(node, Iri) else _identifier(graph, node)
     if _SCHEME.match(name) and ("#" not in name or re.search(r"#[/!]", name)):
@@ -163,7 +165,7 @@ def item_url(graph: Graph, node: Node, source: str) -> str:
 
 
 def _modified(graph: Graph, node: Node) -> str:
-    """Return the latest of the dates on which it is said to have been modified."""
+    """Return the latest modification date of a node; empty if it has none."""
     return max(_texts(graph.values(node, *_MODIFIED)), key=lambda text: iso(text) or "", default="")
 
 
@@ -178,7 +180,7 @@ def _identifier(graph: Graph, node: Node) -> str:
 
 
 def _record_kind(graph: Graph, node: Node) -> str | None:
-    """Return the record kind of a node: its class, or the type of the dataset."""
+    """Return the record kind of a node, from its class or from the type of the dataset."""
     types = graph.types(node)
     if "dcat:DatasetSeries" in types:
         return "series"
@@ -189,7 +191,7 @@ def _record_kind(graph: Graph, node: Node) -> str | None:
 
 
 def _names_of(graph: Graph, value: Term) -> Iterator[str]:
-    """Return the names of a keyword or theme, in all languages; an undescribed address only if it is a code."""
+    """Yield the names of a keyword or theme in all languages; for an address without a name, only its EU code."""
     if isinstance(value, Literal):
         yield value.text
     elif named := list(_texts(graph.values(value, *_NAMES))):
@@ -228,7 +230,7 @@ def _instant(graph: Graph, value: Term, names: tuple[str, ...]) -> str:
 
 
 def _resources(graph: Graph, node: Node, language: str | None) -> list[Resource]:
-    """Return files and endpoints, sorted, since RDF has no order."""
+    """Return the files and endpoints of a dataset, sorted because RDF has no order."""
     resources: set[Resource] = set()
     for file in graph.values(node, *_DISTRIBUTIONS):
         media_type = media_type_named(_first(_labels(graph, graph.values(file, "dcat:mediaType"), language)))
@@ -254,7 +256,7 @@ def _resources(graph: Graph, node: Node, language: str | None) -> list[Resource]
 
 
 def _labels(graph: Graph, values: Iterable[Term], language: str | None, *, by_name: bool = True) -> Iterator[str]:
-    """Return the name of each value: its own text, the name of the node, or the node's address."""
+    """Yield a label for each value: its text, the name of the node, or the address of the node."""
     for value in values:
         if isinstance(value, Literal):
             yield plain(value.text)
@@ -269,7 +271,7 @@ def _name(value: Term) -> str:
 
 
 def _addresses(values: Iterable[Term]) -> Iterator[str]:
-    """Return addresses, given as nodes or as texts."""
+    """Yield the addresses among values, which may be nodes or texts."""
     for value in values:
         text = value.text.strip() if isinstance(value, Literal) else _name(value)
         if text:
@@ -283,7 +285,7 @@ def _texts(values: Iterable[Term]) -> Iterator[str]:
 
 
 def _first(texts: Iterable[str]) -> str:
-    """Return one of several texts, always the same: the first in alphabetical order."""
+    """Return the first text in alphabetical order, so that the choice is always the same; empty without texts."""
     return min((text for text in texts if text), default="")
 
 

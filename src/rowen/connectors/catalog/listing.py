@@ -1,7 +1,7 @@
-"""The listing of a catalog: the contract that a kind fulfils, page by page.
+"""The interface of a catalog's listing, which each kind implements page by page.
 
-Everything else that a run over a catalog needs (where to resume, what may have been missed, what is proved) is the same
-for all kinds, and is done by `refresh`.
+All other tasks of a run over a catalog (resuming, detecting missed records, proving completeness) are the same for all
+kinds and are done by `refresh`.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -17,10 +17,11 @@ FAR_FUTURE = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 class UnparsedRecord(NamedTuple):
-    """A record as it was received. `read` is called only if `digest` differs from the stored hash of the item.
+    """A record as received. `read` is called only if `digest` differs from the stored hash of the item.
 
-    The digest is the hash of the parsed record, or a mark of its bytes (`records.mark_of_bytes`). Marks are stored
-    behind the hash; if the bytes differ, `read` parses the record and returns it with its hash, which decides.
+    The digest is either the hash of the parsed record or the shorter hash of its bytes (`records.mark_of_bytes`). The
+    hash of the bytes is stored after the hash of the record. If the bytes differ, `read` parses the record and returns
+    it with the hash of the record, which decides.
     """
 
     url: str
@@ -29,14 +30,14 @@ class UnparsedRecord(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One record of a page, and its modification date according to the source.
+    """One record of a page, with its modification date according to the source.
 
-    A row is not `named` if no item can be identified from the record. It is `shared` if another record has the same
-    identifier and both are items. It is `absent` if it failed because the source, asked for this record alone, does not
+    `named` is unset if no item can be identified from the record. `shared` is set if another record has the same
+    identifier and both are items. `absent` is set if the record was requested individually and the source does not
     have it. A row that was not `received` may stand for any record of the source.
 
-    `handle` identifies the record in `Listing.read_record` where the URL of its item does not. `place` is the argument
-    of `Listing.retry` for a row that is not named, in plain JSON; None if only a walk can read the record.
+    `handle` identifies the record in `Listing.read_record` if the URL of its item does not. `place` is the argument of
+    `Listing.retry` for a row without `named`, in plain JSON; None if only a walk can read the record.
     """
 
     seen: Fetched | Unchanged | Gone | Failed | UnparsedRecord
@@ -66,14 +67,14 @@ class Row(NamedTuple):
 class ListingPage:
     """One page of a listing.
 
-    `place` is where the next page begins, in plain JSON; None ends the listing. `declared` is the number of records
-    that the source declares for this listing, `clock` its own time if it states it. `doubt` is a reason why the end of
-    this listing does not prove that all records were seen.
+    `place` is the place of the next page, in plain JSON; None ends the listing. `declared` is the number of records
+    that the source declares for this listing, `clock` the source's own time if the source states it. `doubt` is the
+    reason why the end of this listing does not prove that all records were seen.
 
-    `unshown` records are counted by the source but were missing from its answer. `unreceived` records could not be
-    received and have no row, because their places are unknown. `stumbled` is set if the source failed on this page and
-    then returned less or nothing of it. `ends_by_count` is set if only the declared count says that this is the last
-    page: if the walk continues, the next page is requested.
+    `unshown` counts the records that the source counts but does not return. `unreceived` counts the records that could
+    not be received and have no row, because their places are unknown. `stumbled` is set if the source failed on this
+    page and then returned only a part of it or nothing. `ends_by_count` is set if only the declared count indicates
+    that this page is the last one: if the walk continues, the next page is requested.
     """
 
     rows: Sequence[Row]
@@ -98,7 +99,8 @@ class Tokens(NamedTuple):
 class IdentifierPage(NamedTuple):
     """One page of an identifier listing: the URLs of items, None for each record without an identifier.
 
-    A URL is repeated if the source has the record twice, but not if it comes again because two pages overlap.
+    A URL is repeated if the source has the record twice, but not if the same record comes again because two pages
+    overlap.
     """
 
     urls: Sequence[str | None]
@@ -106,9 +108,9 @@ class IdentifierPage(NamedTuple):
 
 
 class IdentifierListing(Protocol):
-    """The identifiers of all records, for a small part of the cost of the records.
+    """The listing of all identifiers, which costs a small part of the listing of all records.
 
-    An identifier proves that a record exists, not that it is unchanged.
+    An identifier proves that a record exists, not that the record is unchanged.
     """
 
     def read_identifiers(self) -> AsyncGenerator[IdentifierPage]:
@@ -117,15 +119,15 @@ class IdentifierListing(Protocol):
 
 
 class Listing(Protocol):
-    """A catalog in terms of its protocol; a kind inherits from this class and overrides what differs.
+    """A catalog as its protocol presents it; a kind inherits from this class and overrides members.
 
-    `version` is increased when records are parsed differently than before. `dated` is set if the protocol can list what
-    was modified since a date; `rising` if such a list is sorted by date, oldest first; `counts_changes` if the count of
-    such a list is exact. `resolution` is the coarsest resolution of its dates. `tells_deletions` is set if the protocol
-    lists deleted records. `identifiers` is set where identifiers alone can be listed.
+    `version` is increased when records are parsed differently than before. `dated` is set if the protocol can list the
+    records modified since a date. Such a list is `rising` if it is sorted by date, oldest first; `counts_changes` is
+    set if its declared count is exact. `resolution` is the coarsest resolution of its dates. `tells_deletions` is set
+    if the protocol lists deleted records. `identifiers` is set if the protocol can list identifiers without records.
 
-    A catalog in a single document sets `tokens` when it was read, and `not_modified` if it was requested with tokens
-    and has not changed; it then yields no pages.
+    A catalog in a single document sets `tokens` after the document was read. It sets `not_modified` if the document
+    was requested with tokens and has not changed; it then yields no pages.
     """
 
     version: int
@@ -141,24 +143,27 @@ class Listing(Protocol):
     def read_pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
-        """Yield the pages from a place on, the first one by default; all records, or those modified since a date."""
+        """Yield the pages from `place` on, by default from the first one; with `since`, only modified records."""
         ...
 
     async def count(self, since: datetime | None = None) -> int | None:
-        """Return the number of records, or of those after `since`, by one cheap request; None if impossible."""
+        """Return the number of records by one cheap request; with `since`, count only modified records.
+
+        Return None if the source has no such request.
+        """
         return None
 
     async def read_record(self, url: str, handle: str | None = None) -> Row | None:
-        """Return the record of one item as the listing would, by one request; None if only the listing has it.
+        """Request the record of one item and return its row; None if only a walk can read it.
 
         A record that the source does not return is a `Failed` row, unless the source states that it was deleted.
         """
         return None
 
     async def retry(self, place: Any) -> Any | None:
-        """Request a record again that could not be identified; return its place if it still cannot be.
+        """Request an unidentified record again; return its place if it still cannot be identified.
 
-        Return None if it can be identified now or no longer exists: a walk then reads it. Raise `SourceError` if the
-        request for this place fails.
+        Return None if the record can be identified now or no longer exists: a walk then reads it. Raise `SourceError`
+        if the request for this place fails.
         """
         return None

@@ -1,4 +1,4 @@
-"""The options of catalogs of any kind, their addresses, and the templates of landing pages."""
+"""The options of all catalog connectors, the addresses of catalogs, and the templates of landing pages."""
 
 import re
 from string import Formatter
@@ -11,11 +11,11 @@ from rowen.model.url import quoted
 from rowen.net.target import parse
 
 _PLACEHOLDERS = ("id", "name")
-_SAFE = ":@~"  # what identifiers are made of, and what means nothing in a path or a query
+_SAFE = ":@~"  # characters that identifiers contain and that have no meaning in a path or a query
 _WEB = re.compile(r"https?://[^/\s{}]+", re.IGNORECASE)
 _EUROPA = re.compile(r"https?://data\.europa\.eu/88u/dataset/([^/?#]+)", re.IGNORECASE)
 _GEONETWORK = re.compile(r"(https?://[^?#]*/srv)/(?:[a-z]{3}/)?csw\b[^?#]*", re.IGNORECASE)
-# SDMX names no pages; these services have one for each dataflow.
+# SDMX has no field for a web page; these services have a page for each dataflow.
 _DATAFLOWS = {
     "ec.europa.eu": "https://ec.europa.eu/eurostat/databrowser/view/{name}/default/table",
     "data-api.ecb.europa.eu": "https://data.ecb.europa.eu/data/datasets/{name}",
@@ -23,7 +23,7 @@ _DATAFLOWS = {
 
 
 def check_template(template: str) -> str:
-    """Return a template that makes addresses; raises `ValueError` for one that cannot."""
+    """Return the template of a landing page; raise `ValueError` if it cannot produce addresses."""
     if not _WEB.match(template):
         raise ValueError("a landing page is a web address, whose host has no placeholder")
     try:
@@ -36,26 +36,26 @@ def check_template(template: str) -> str:
 
 
 def filled(template: str, *, identifier: str, name: str) -> str:
-    """Return the address that a template makes for one record; nothing for a record without an identifier."""
+    """Return the address that a template gives for one record; empty for a record without an identifier."""
     if not identifier:
         return ""
     return template.format(id=quoted(identifier, safe=_SAFE), name=quoted(name or identifier, safe=_SAFE))
 
 
 def page_at_europa(iri: str) -> str:
-    """Return the page of a dataset of data.europa.eu."""
+    """Return the web page of a dataset of data.europa.eu; empty for any other IRI."""
     match = _EUROPA.fullmatch(iri)
     return f"https://data.europa.eu/data/datasets/{match[1]}" if match else ""
 
 
 def page_of_geonetwork(service: str, identifier: str) -> str:
-    """Return the page of a record in a GeoNetwork, from the address of its catalogue service."""
+    """Return the web page of a record in GeoNetwork, derived from its CSW address; empty for another service."""
     match = _GEONETWORK.match(service)
     return f"{match[1]}/api/records/{quoted(identifier)}" if match and identifier else ""
 
 
 def page_of_dataflow(service: str, name: str) -> str:
-    """Return the page of a dataflow at a statistical office."""
+    """Return the web page of a dataflow; empty for a service with unknown pages."""
     try:
         known = _DATAFLOWS.get(urlsplit(service).hostname or "")
     except ValueError:
@@ -67,10 +67,10 @@ _WEB_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 
 
 class DocumentOptions(PlainOptions):
-    """Options of catalogs in documents; `language` is the one to prefer where a record has several.
+    """Options of catalogs in documents; `language` is the preferred language of records in several languages.
 
-    `record_version` is raised when records are read into something else than before: all are read again then, and what
-    is only read otherwise is announced as amended.
+    `record_version` is increased when the mapping of records changes. All records are then read again, and an item
+    that differs only by the new mapping is announced as amended.
     """
 
     record_version: ClassVar[int] = 4
@@ -92,16 +92,16 @@ class DocumentOptions(PlainOptions):
     )
 
     def reading(self) -> dict[str, Any]:
-        """Return the options that decide how a record is read, and the version of the mapping."""
+        """Return the options that affect the mapping of a record, and the version of the mapping."""
         made = {"landing_page": self.landing_page} if self.landing_page else {}
         return {"language": self.language, "records": self.record_version, **made}
 
     def listing(self) -> dict[str, Any]:
-        """Return the options that decide whether an unchanged document must be read again."""
+        """Return the options that require an unchanged document to be read again when they change."""
         return {"headers": self.headers, "language": self.language, "landing_page": self.landing_page}
 
     def as_catalog(self) -> "CatalogOptions":
-        """Return these options as options of a paged catalog."""
+        """Return the same options as options of a paged catalog."""
         return CatalogOptions(
             headers=self.headers,
             delay_s=self.delay_s,
@@ -112,22 +112,22 @@ class DocumentOptions(PlainOptions):
 
 
 class CatalogOptions(DocumentOptions):
-    """Options of paged catalogs that may list what was modified."""
+    """Options of paged catalogs, which may be able to list modified records."""
 
-    # What most protocols give at once; more is refused or cut, fewer cost requests.
+    # Most protocols return this many records at once; more are refused or truncated, and fewer cost more requests.
     page_size: int = option(default=100, ge=1, le=10_000, description="records to ask for at once")
-    # A choice: an index shows a record within minutes of its stamp, and a job may stamp for as long as it runs.
+    # A judgement: an index shows a record within minutes of its stamp, and a job may stamp records as long as it runs.
     overlap_h: float = option(default=1.0, ge=0, description="how far before the cursor to ask again")
-    # Edits without a new date show only then: a week bounds them at a seventh of the cost of a daily walk.
+    # Only a whole walk shows edits without a new date: a week limits the delay at a seventh of the cost of daily walks.
     reconcile_days: float = option(default=7.0, ge=0, description="after how long to walk the whole catalog again")
 
     def listing(self) -> dict[str, Any]:
-        """Return the options that decide which records are listed, without those that decide how they are requested."""
+        """Return the options that select records, without the options for the size and timing of requests."""
         asking = {"page_size", "overlap_h", "reconcile_days", "delay_s", "max_records", "aliases"}
         return self.model_dump(mode="json", exclude=asking)
 
     def as_catalog(self) -> "CatalogOptions":
-        """Return these options."""
+        """Return these options unchanged."""
         return self
 
 

@@ -1,7 +1,7 @@
-"""Requests to a portal: with smaller pages where it is slow, prefetched pages where their addresses are known.
+"""Requests to a portal: pages are smaller where it is slow, and prefetched where their addresses are known.
 
-As many pages are prefetched at a time as the host allows. They are taken in order and processed one after the
-other, so a walk sees the same as it would page by page.
+The number of prefetched pages is limited by the host's concurrency. Pages are taken in order and processed one after
+the other, so a walk sees the same pages as without prefetching.
 """
 
 import asyncio
@@ -32,24 +32,24 @@ from rowen.net.credentials import Credentials
 from rowen.net.response import Response, Stream
 from rowen.net.target import redact
 
-# A portal that fails with so few rows fails because of one of them, or always: a cheap request decides.
+# A portal that fails on so few rows fails because of one of them, or always: a cheap request shows which.
 LEAST_ROWS = 10
 # For a page: many proxies in front of portals give up after 60 s (nginx does), and waiting longer is useless.
 FIRST_LIMIT_S = 60.0
-# A choice: three doublings of the first limit. If a page takes longer, smaller ones are requested.
+# A judgement: about three doublings of the first limit. If a page takes longer, smaller pages are requested.
 LONGEST_LIMIT_S = 300.0
 _FIRST_PATIENCE = 4  # good pages before a failed size is tried again: at 2, a failure would cost every third page
 _MOST_PATIENCE = 256  # a portal that recovers is noticed within so many pages
-_QUICK_SHARE = 0.25  # of the limit: such a quick answer needs less than half of the limit
+_QUICK_SHARE = 0.25  # of the limit: an answer within this time fits into half of the limit as well
 
 
 @dataclass(slots=True)
 class PageSize:
     """The number of rows of the next page, and its time limit.
 
-    What `failed` is left alone for some good pages, `patience` of them, and for twice as many when it fails again: a
-    portal that never gives more than some rows would otherwise fail over every other page. `fine` is a size that was
-    answered since.
+    A size that `failed` is not requested again for `patience` good pages; the patience doubles if the size fails
+    again. Otherwise a portal that never returns more than some number of rows would fail on every other page. `fine`
+    is the last size that succeeded, and `good` counts good pages since the last failure.
     """
 
     wanted: int
@@ -65,7 +65,7 @@ class PageSize:
         self.limit_s = self.limit_s or FIRST_LIMIT_S
 
     def shrink(self, *, least: int = LEAST_ROWS) -> bool:
-        """Reduce the size to a quarter, or to one that worked before; return False if it cannot be reduced."""
+        """Reduce the size to a quarter, or to a size that succeeded; return False if it is already minimal."""
         if self.rows <= least:
             return False
         if self.good or self.failed is None:
@@ -81,7 +81,7 @@ class PageSize:
         self.limit_s = min(self.limit_s * 2, max(LONGEST_LIMIT_S, self.limit_s))
 
     def grow(self, took_s: float | None = None) -> None:
-        """Double the size after a good page, up to the wanted one; approach a failed size slowly."""
+        """After a good page, double the size up to `wanted`, or halve the distance to a failed size."""
         self.good += 1
         self.fine = self.rows
         if self.good >= self.patience:
@@ -94,17 +94,17 @@ class PageSize:
             self.limit_s = max(self.limit_s / 2, min(self.limit_s, FIRST_LIMIT_S))
 
     def forgive(self) -> None:
-        """Forget the failed size: a single record caused the failure."""
+        """Reset the failed size, because a single record caused the failure."""
         self.failed, self.patience, self.good = None, _FIRST_PATIENCE // 2, 0
         self.rows = min(self.rows * 2, self.wanted)
 
     def learn(self, received: int) -> None:
-        """Limit the size to what the portal returns at most."""
+        """Limit the size to `received`, the largest number of rows that the portal returns."""
         self.wanted = self.rows = max(received, 1)
 
 
 class PageRequest(NamedTuple):
-    """The request for a page: its address, and a body if it is posted."""
+    """The request for a page: its address, and a body if the request is a POST."""
 
     url: str
     body: bytes | None = None
@@ -113,8 +113,8 @@ class PageRequest(NamedTuple):
 class Ahead:
     """The prefetched pages of one walk.
 
-    Prefetching ends for the rest of the walk if an answer is an error, or was not needed: an overloaded portal, or one
-    whose pages are not at the expected places, is read page by page.
+    Prefetching ends for the rest of the walk if an answer is an error or was not needed: a portal that is overloaded,
+    or whose pages are not at the expected addresses, is read page by page.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Ahead:
         self.most = most
 
     def want(self, pages: Sequence[PageRequest]) -> None:
-        """Request the next pages; the first one is needed next."""
+        """Prefetch the next pages; the walk needs the first page of `pages` next."""
         if not self.most or (self._pending and [*pages[:1]] != [next(iter(self._pending))]):
             self._give_up()
             return
@@ -140,7 +140,7 @@ class Ahead:
                 self._pending[page] = asyncio.create_task(self._ask(page))
 
     async def take(self, page: PageRequest) -> Response | None:
-        """Return the answer of a prefetched page; None if it must be requested now."""
+        """Return the response for a prefetched page; None if the page must be requested now."""
         task = self._pending.pop(page, None)
         if task is None:
             if self._pending:
@@ -168,8 +168,8 @@ class Ahead:
         self._pending.clear()
 
 
-# After so many records in a row that cannot be received, the catalog is to blame and not the records. A choice: each
-# costs several requests, and broken records are rarely neighbours.
+# After so many consecutive records that cannot be received, the catalog is the cause, not the records. A judgement:
+# each costs several requests, and broken records are rarely adjacent.
 MOST_UNREAD = 3
 _OVERTAXED = frozenset({500, 502, 504})
 _REFUSED = frozenset({401, 403})
@@ -197,11 +197,12 @@ NOT_THERE = (SourceBusyError, CircuitOpenError, ConnectError, TlsError)
 
 
 class PortalClient:
-    """The client of one catalog. Credentials are sent to the origin of `url` only.
+    """The HTTP client of one catalog. Credentials are sent only to the origin of `url`.
 
-    Answers of an `explained` status are returned: some protocols report errors in their bodies. `key_option` is the
-    option that names a key. A catalog may send nothing for `idle_s` seconds, by default as long as a request may take:
-    many are silent while they compute. `unread` counts the single records in a row that could not be received.
+    Responses with an `explained` status are returned, since some protocols report errors in their bodies. `key_option`
+    is the option that contains a key. `idle_s` is how long a catalog may send nothing, by default the time limit of
+    the request, since many catalogs are silent while they compute. `unread` counts consecutive single records that
+    could not be received.
     """
 
     def __init__(
@@ -240,10 +241,11 @@ class PortalClient:
         could_be_less: bool = False,
         once: bool = False,
     ) -> Response:
-        """Return the answer of a URL, if it is no error; with tokens, also one that nothing changed.
+        """Return the successful response for a URL; with `tokens`, the response may also be "not modified".
 
-        A body is posted. A request that `could_be_less` is not retried if the catalog is too slow for it, but raises
-        `TooMuchError`. A request `once` is never retried, and has the time limit of a first page.
+        A request with a `body` is a POST. If a request `could_be_less` (a smaller page is possible) and the catalog is
+        too slow for it, it is not retried but raises `TooMuchError`. A request `once` is never retried, and has the
+        time limit of a first page.
         """
         limit_s = min(self.size.limit_s, FIRST_LIMIT_S) if once else self.size.limit_s
         idle_s = limit_s if once else None
@@ -252,7 +254,7 @@ class PortalClient:
         )
         response = await self._ahead.take(PageRequest(url, body)) if self._ahead and could_be_less else None
         if response is None and (once or (could_be_less and not self._is_patient)):
-            # It is not retried if it is too much for the source, or if it is requested once.
+            # The request is not retried if it may be too large for the source, or if `once` is set.
             try:
                 response = await send(tries=1)
             except FetchTimeoutError as problem:
@@ -309,7 +311,7 @@ class PortalClient:
 
     @asynccontextmanager
     async def ahead(self, *, accept: str = "application/json", media_type: str | None = None) -> AsyncIterator[Ahead]:
-        """Prefetch the pages of a walk, as many at a time as the host allows."""
+        """Prefetch the pages of a walk, as many at a time as the host's concurrency allows."""
 
         async def ask(page: PageRequest) -> Response:
             limit_s = self.size.limit_s
@@ -326,7 +328,7 @@ class PortalClient:
             await ahead.close()
 
     def stream(self, url: str, *, accept: str, max_bytes: int) -> AbstractAsyncContextManager[Stream]:
-        """Stream an answer that is too large for memory, whatever its status."""
+        """Stream a response that is too large for memory, whatever its status."""
         return self._client.stream(
             url,
             accept=accept,
@@ -339,10 +341,10 @@ class PortalClient:
     async def request_page(
         self, ask: Callable[[int], Awaitable[T]], *, most: int | None = None, alive: Question | None = None
     ) -> T:
-        """Return the answer for a page, of a smaller size as long as the catalog fails.
+        """Return the result of `ask` for a page; reduce the page size as long as the catalog fails.
 
-        Raises the error of a single record. `alive` is a cheap request that a catalog answers even if it fails over its
-        records: without it, no fewer than `LEAST_ROWS` are requested.
+        Raises the error if a single record causes it. `alive` is a cheap request that a catalog answers even if its
+        records make it fail. Without `alive`, no fewer than `LEAST_ROWS` rows are requested.
         """
         self._is_patient = False
         while True:
@@ -364,10 +366,10 @@ class PortalClient:
                 return answer
 
     async def _relent(self, problem: SourceError, alive: Question | None) -> None:
-        """Prepare a smaller request, or one more of the smallest size; raise the problem if neither helps.
+        """Prepare a smaller page or one retry of the smallest page; raise `problem` if both were tried.
 
-        Between two failures the catalog is asked whether it is there at all: one that is not is left in peace, and
-        with one that is, failures in a row do not open its circuit.
+        Between two failures, `alive` checks whether the catalog answers at all. If it does not, no more pages are
+        requested. If it does, consecutive failures do not open the catalog's circuit.
         """
         size, was_patient = self.size, self._is_patient
         self._is_patient = False
@@ -379,7 +381,7 @@ class PortalClient:
             size.wait_longer()
         elif not is_over:
             size.shrink(least=1 if is_few else LEAST_ROWS)
-        # With the longer limit: a slow catalog needs it for any question.
+        # `alive` uses the longer limit, because a slow catalog needs it for any request.
         if alive is not None:
             try:
                 await alive()
@@ -395,9 +397,9 @@ class PortalClient:
         self.size.forgive()
 
     def now(self) -> datetime:
-        """Return our own time."""
+        """Return the current time by our own clock."""
         return self._now()
 
     def clock(self, response: Response) -> datetime:
-        """Return the source's time from its answer, else our own."""
+        """Return the source's time from the `Date` header of its response, else our own time."""
         return http_date(response.headers.get("Date")) or self._now()

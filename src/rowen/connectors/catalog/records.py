@@ -1,4 +1,4 @@
-"""Records as rows of a listing: parsed only if they differ from what is stored, and isolated if they are broken."""
+"""Convert records to rows of a listing: parse only changed records, and isolate broken records."""
 
 import asyncio
 import time
@@ -22,14 +22,14 @@ from rowen.model.url import address, key
 
 Json = Mapping[str, Any]
 T = TypeVar("T")
-# Transactions wait for their turn between two of their statements: with 25 ms a first harvest took 4 % longer. A record
-# that is larger than honest ones takes several times as long.
+# Other tasks, such as open transactions, wait this long for their next step: with 25 ms a first harvest took 4 %
+# longer. An unusually large record takes several times as long.
 _TURN_S = 0.005
-MARK_BYTES = 16  # no two records of a catalog share so many by chance
+MARK_BYTES = 16  # long enough that no two records of a catalog have the same hash by chance
 
 
 async def one_by_one(make: Callable[[T], Row], records: Iterable[T]) -> list[Row]:
-    """Return the rows of a page; let other tasks run meanwhile, since pages and records may be large."""
+    """Return the rows of a page; let other tasks run in between, since pages and records may be large."""
     rows: list[Row] = []
     begun = time.perf_counter()
     for record in records:
@@ -41,7 +41,7 @@ async def one_by_one(make: Callable[[T], Row], records: Iterable[T]) -> list[Row
 
 
 async def settled(rows: Sequence[Row], known: Known) -> list[Row]:
-    """Return the rows of a page, each parsed unless it is unchanged; look up all stored hashes of a page at once."""
+    """Parse the changed records of a page and return all its rows; look up all stored hashes by one query."""
     urls = [row.url for row in rows if isinstance(row.seen, UnparsedRecord)]
     if not urls:
         return list(rows)
@@ -52,7 +52,7 @@ async def settled(rows: Sequence[Row], known: Known) -> list[Row]:
         while isinstance(seen, UnparsedRecord):
             before = stored.get(seen.url)
             body = before.body_hash or b"" if before else b""
-            # A mark is compared with what stands behind the hash, a hash with the hash.
+            # A hash of the bytes is compared with the end of the stored value, a hash of the record with its beginning.
             is_mark = len(seen.digest) == MARK_BYTES
             if seen.digest == body.removeprefix(unmarked(body)) if is_mark else unmarked(seen.digest) == unmarked(body):
                 return row._replace(seen=Unchanged(seen.url, by_body=True))
@@ -63,7 +63,7 @@ async def settled(rows: Sequence[Row], known: Known) -> list[Row]:
 
 
 def mark_of_bytes(record: bytes) -> Hash:
-    """Return a short hash of a record's bytes."""
+    """Return the short hash of a record's bytes."""
     return body_hash(record)[:MARK_BYTES]
 
 
@@ -77,9 +77,9 @@ def row_of(
     options: DocumentOptions,
     modified: datetime | None = None,
 ) -> Row:
-    """Return the row of a JSON record. `url` is that of its item; None if the record has no identifier.
+    """Return the row of a JSON record; `url` is the URL of its item, None if the record has no identifier.
 
-    `steady` returns the record without values that change by themselves; the dataset is made of the rest.
+    `steady` returns the record without volatile values, from which the dataset is made.
     """
     if not isinstance(record, Mapping):
         return unidentified(site, "The record is no object.", payload_of(record))
@@ -99,9 +99,10 @@ def unparsed_json(
     what: str = "record",
     mark: Hash = b"",
 ) -> UnparsedRecord | Fetched | Failed:
-    """Return a JSON record that is mapped only if it changed.
+    """Return a JSON record that is mapped to a dataset only if it changed.
 
-    `beside` is what else the dataset depends on, as the base address of its links. `mark` is the mark of its bytes.
+    `beside` contains other values that affect the dataset, such as the base address of its links. `mark` is the hash
+    of the record's bytes.
     """
     content = record
 
@@ -124,7 +125,7 @@ def unparsed(
     options: DocumentOptions,
     what: str = "record",
 ) -> UnparsedRecord | Fetched | Failed:
-    """Return a record that is mapped to a dataset only if its digest changed; at once if it cannot be hashed."""
+    """Return a record that is mapped to a dataset only if its digest changed; map it now if hashing fails."""
 
     def parse(hashed: Hash | None) -> Fetched | Failed:
         return parsed(url, read, Validators(body_hash=hashed), payload=payload, options=options, what=what)
@@ -145,9 +146,9 @@ def parsed(
     options: DocumentOptions,
     what: str = "record",
 ) -> Fetched | Failed:
-    """Map a record to a dataset and its document; a broken record is a failure that keeps its payload.
+    """Map a record to a dataset and its document; return a broken record as a failure that keeps its payload.
 
-    This isolates a broken record for all kinds: it costs no other record of its page.
+    This function isolates a broken record for all kinds, so that the other records of its page can be read.
     """
 
     def document() -> Fetched:
@@ -158,29 +159,29 @@ def parsed(
 
 
 def unidentified(site: str, why: str, payload: bytes | None, modified: datetime | None = None) -> Row:
-    """Return the row of a record from which no item can be identified; a hash of its payload identifies it."""
+    """Return the row of a record from which no item can be identified; its URL contains a hash of its payload."""
     return Row(Failed(unread_url(site, payload or b""), why, payload=payload), modified, named=False)
 
 
 def unreceived(url: str, problem: SourceError, place: Any = None) -> Row:
-    """Return the row of a record that could not be received, which may be any record."""
+    """Return the row of a record that could not be received, and which may be any record of the source."""
     return Row(Failed(url, str(problem), problem.hint), named=False, received=False, place=place)
 
 
 def listed(value: Any) -> list[Any]:
-    """Return a list of values, given as a list, as one value, or not at all."""
+    """Return a value as a list: a list as it is, a single value as its only element, None or "" as an empty list."""
     if isinstance(value, list):
         return value
     return [] if value is None or value == "" else [value]
 
 
 def objects(value: Any) -> list[Json]:
-    """Return the objects of a value that should be a list of objects."""
+    """Return the objects in a value that should be a list of objects; ignore other values."""
     return [member for member in listed(value) if isinstance(member, Mapping)]
 
 
 def without(record: Json, names: frozenset[str]) -> dict[str, Any]:
-    """Return a record without values that change by themselves, and without objects that become empty."""
+    """Return a record without the volatile values in `names`, and without objects that become empty."""
     rest_of: dict[str, Any] = {}
     for name, value in record.items():
         if name in names:
@@ -196,7 +197,7 @@ _ALL_BITS = (1 << 64) - 1
 
 
 class HashSet:
-    """A set of texts by their hashes, in a table that is never more than two thirds full."""
+    """A set of texts that stores only their hashes, in a table that is never more than two thirds full."""
 
     def __init__(self) -> None:
         self._table = array("Q", bytes(8 * _FIRST_SIZE))
@@ -223,7 +224,7 @@ class HashSet:
         return self._count
 
     def _place(self, mark: int) -> int:
-        """Return where a mark stands, or would stand."""
+        """Return the position of a hash in the table, or the free position for a hash that is not in the table."""
         table, mask = self._table, len(self._table) - 1
         place = mark & mask
         while (present := table[place]) and present != mark:
@@ -232,7 +233,7 @@ class HashSet:
 
 
 class UrlSet(HashSet):
-    """A set of items by their URLs, in any spelling."""
+    """A set of items by their URLs, which are compared in canonical form."""
 
     def add(self, url: str) -> bool:
         """Add an item; return whether it is new."""

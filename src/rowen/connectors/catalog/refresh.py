@@ -2,15 +2,16 @@
 
 There are three kinds of walk:
 
-- A whole walk reads all records. It proves what is gone, by its declared count and the records seen (`completeness`).
-- Changes are the records modified since the newest stored date (`changes`). Deletions show in no list of changes, but
-  in the count: where it differs from what is expected, the identifier listing shows what is gone; kinds without one
-  are walked whole.
-- An interrupted whole walk is resumed at its place. The part before may have changed meanwhile and is read again.
+- A whole walk reads all records. It proves which items were deleted, by the declared count and the records seen
+  (`completeness`).
+- A walk over changes reads the records modified since the newest stored date (`changes`). A list of changes contains no
+  deletions, but the count shows them: if it differs from the expected count, the identifier listing shows which items
+  were deleted. A kind without an identifier listing is walked whole.
+- An interrupted whole walk is resumed at its place. Its first part may have changed meanwhile and is read again.
 
-Failed records of earlier runs are requested one by one (`retries`). Nothing is deleted unless a walk or an identifier
-listing proved that it saw everything, and no filter is trusted without a check. The state of the run is `state`, what
-the next run needs is `cursor`.
+Records that failed in earlier runs are requested one by one (`retries`). Nothing is deleted unless a walk or an
+identifier listing proved that it saw everything, and no filter is trusted without a check. `state` contains the state
+of the run, `cursor` the state that the next run needs.
 """
 
 import logging
@@ -47,23 +48,23 @@ from rowen.model.text import UNREADABLE
 from rowen.model.url import key
 
 _REFUSED = "The catalog cannot be queried by date: {}"
-# Observations; a part that it yields is read in its place.
+# A generator of observations; when it yields another part, that part is read next.
 Part = AsyncGenerator["Observation | Part"]
 log = logging.getLogger(__name__)
 
 
 class Refresh:
-    """The observations of one run over a catalog."""
+    """One run over a catalog, as a stream of observations."""
 
     def __init__(self, listing: Listing, known: Known, options: CatalogOptions, *, now: Callable[[], datetime]) -> None:
         self._run = RunState.begin(listing, known, options, now=now)
         self._stored: Any = known.cursor
 
     async def pull(self) -> AsyncGenerator[Observation]:
-        """Resume an interrupted walk, read what changed, or walk the catalog whole."""
+        """Yield the observations of a resumed walk, of the changes, or of a whole walk."""
         run = self._run
         modified = moment(run.cursor.modified)
-        # Only a whole walk shows records that cannot be requested alone, and edits without a new date.
+        # Only a whole walk shows records that cannot be requested individually, and edits without a new date.
         is_due = run.cursor.is_due(run.now(), run.options.reconcile_days)
         parts: list[Part]
         if run.cursor.place is not None:
@@ -93,13 +94,13 @@ class Refresh:
     # Whole walks
 
     async def _walk_whole(self) -> Part:
-        """Read all records, from the first one on."""
+        """Walk the whole catalog, beginning with its first record."""
         run = self._run
         run.begin_anew()
         cursor, known = run.cursor, run.known
         is_settled = cursor.place is None and run.are_failures_explained()
         if is_settled and cursor.tokens is not None and cursor.items != known.count:
-            # Items whose deletion is pending are not in the document any more, and do not make it another one.
+            # Items with a pending deletion are no longer in the document, and do not mean that it has changed.
             leaving = 0
             async for batch in known.everything():
                 leaving += sum(item.is_leaving for item in batch)
@@ -109,7 +110,7 @@ class Refresh:
         if not run.listing.not_modified:
             yield self._conclude(walk, resumed=False)
             return
-        # The document is the stored one: all items are unchanged, and the same records fail.
+        # The document has not changed: all items are unchanged, and the same records fail.
         failed = [Failed(*failure) for failure in cursor.failed or ()]
         keys = {key(failure.url) for failure in failed}
         for failure in failed:
@@ -123,13 +124,13 @@ class Refresh:
         yield Complete(expected=known.count - leaving)
 
     async def _walk_without_filter(self) -> Part:
-        """Walk the catalog whole, because changes cannot be requested."""
+        """Walk the catalog whole, because its changes cannot be requested."""
         error = self._run.cursor.refused
         yield FellBack(_REFUSED.format(error) if error else changes.IGNORED)
         yield self._walk_whole()
 
     async def _resume(self) -> Part:
-        """Read the rest of an interrupted walk, then the part before, which may have changed since."""
+        """Read the rest of an interrupted walk, then its first part again, which may have changed since."""
         run, place = self._run, self._run.cursor.place
         rest = Walk.begin(run, place=place)
         log.info("resumed an interrupted walk")
@@ -137,12 +138,12 @@ class Refresh:
             async for observation in self._read(rest):
                 yield observation
         except (SourceError, *UNREADABLE) as problem:
-            # An error that is no `SourceError`: the place was written by another version, or is damaged.
+            # An error other than `SourceError` means that the place was written by another version, or is damaged.
             if rest.received:
                 raise
             if isinstance(problem, FetchError | TooMuchError) and not run.cursor.stumbled:
-                # A catalog that is too busy can still be resumed at this place later, unless it is busy there each
-                # time.
+                # A busy catalog can be resumed at this place by the next run; if it fails there again, the walk begins
+                # anew.
                 yield Checkpoint(replace(run.cursor, stumbled=True).to_json())
                 raise
             log.warning("could not resume an interrupted walk, which begins anew: %r", problem)
@@ -154,7 +155,7 @@ class Refresh:
         before = Walk.begin(run)
         yield self._read(before, until=place)
         if before.place is not None:
-            # It ended where the other part began. A walk to the end of the listing has shown all of it.
+            # This walk ended where the other part began. A walk to the end of the listing needs no other part.
             before.join(rest)
         if run.clock is not None and run.listing.dated and run.cursor.filters is not False:
             # In a listing by date, an edit during this run moves a record from one part into the other.
@@ -166,7 +167,7 @@ class Refresh:
         yield self._conclude(before, resumed=True)
 
     async def _conclude(self, walk: Walk, *, resumed: bool) -> Part:
-        """Report what a whole walk proved."""
+        """Look for missing records if necessary, then report the result of a whole walk."""
         run = self._run
         short = await completeness.shortfall_of(run, walk)
         if completeness.is_second_look_wanted(run, walk, short):
@@ -175,7 +176,7 @@ class Refresh:
             yield self._read_missed(again)
             short = await completeness.shortfall_of(run, again)
             if again is not walk:
-                # It is a proof if it is whole, or shows the same records as the first walk.
+                # The second walk is a proof if it is complete, or shows the same records as the first walk.
                 is_whole = again.declared is None or again.distinct >= again.declared
                 if not is_whole and not before == again.distinct == len(run.seen):
                     counts = f"two walks show {before} and {again.distinct}, not all the same"
@@ -188,33 +189,33 @@ class Refresh:
             yield Incomplete(why)
             return
         if why := await completeness.misses(run, walk, short):
-            # A count that is wrong by as much in another walk, which is the next run, is believed.
+            # If the next run, which is another walk, has the same shortfall, the declared count is considered wrong.
             yield Checkpoint(replace(run.left(), walked=None, short=short).to_json())
             yield Incomplete(why)
             return
         unreceived = run.shown.unreceived
         if unreceived and unreceived.keys() <= run.quarantined:
-            # They may fail for ever; deletions do not wait for them.
+            # These records may fail permanently, so deletions do not wait for them.
             yield ask_for_missing(run)
         why = await completeness.unreceived(run)
         if not why and (why_unidentified := await completeness.mistakable(run)):
-            # The next run is another walk, will meet the same ones, and is believed.
+            # The next run is another walk; if it meets the same unidentified records, they are assumed to be no items.
             known = run.shown.unidentified.stored()
             yield Checkpoint(replace(run.left(), walked=None, unidentified=known).to_json())
             yield Incomplete(why_unidentified, some_failed=True)
             return
-        # The places where this walk met no unidentified record any more.
+        # The quarantined unidentified records, some of which this walk no longer met.
         places = run.unread | {failed.url for failed in run.known.failed if why and is_unread(failed.url)}
         for url in sorted(places):
             if url not in run.seen:
                 yield Gone(url)
         await changes.probe_filter(run, walk.declared)
         if why:
-            # Another walk would prove no more: the next runs read what changes, and request these records again.
+            # Another walk would prove no more: the next runs read the changes, and request these records again.
             kept, proved = run.shown.kept + await completeness.lacking(run), True
         else:
-            # More records than are declared: some went during the walk, which only another one can show, or it is
-            # always so.
+            # If there are more records than declared, some were deleted during the walk, which only another walk can
+            # show, or the declared count is always too low.
             kept, proved = run.shown.kept, short >= 0 or short == run.cursor.short
             run.cursor = replace(run.cursor, short=short or None)
         cursor = run.settled(walk.declared, kept=kept, proved=proved)
@@ -225,7 +226,7 @@ class Refresh:
             yield Complete(expected=None if resumed else run.shown.kept + run.shown.lost)
 
     async def _read_missed(self, walk: Walk) -> Part:
-        """Look for records that slipped past a walk: by identifiers where they can be listed, else by another walk."""
+        """Look for missed records: by the identifier listing if there is one, else by a second walk."""
         run = self._run
         if run.listing.identifiers is None:
             yield self._read(walk, resumable=False)
@@ -239,7 +240,7 @@ class Refresh:
     # Changes
 
     async def _walk_changes(self, modified: datetime) -> Part:
-        """Read what was modified since the cursor; then the count shows whether anything else is missing."""
+        """Read the records modified since the cursor, then check by the count whether other records are missing."""
         run = self._run
         start = await changes.choose_since(run, modified)
         walk = Walk.begin(run, since=start.since)
@@ -272,13 +273,13 @@ class Refresh:
             yield self._walk_whole() if retries.walk_wanted else self._compare_counts(start)
 
     async def _compare_counts(self, start: changes.Since) -> Part:
-        """Compare the declared count with the expected one; a deletion shows nowhere else."""
+        """Compare the declared count with the expected count, because deletions do not appear among changes."""
         run = self._run
         declared = None if run.listing.tells_deletions else await run.listing.count()
         if declared == 0 and run.known.count:
             yield Incomplete(f"The catalog declares nothing, although {run.known.count} items are stored.")
         elif declared is None and run.cursor.surplus is not None and not run.listing.tells_deletions:
-            # Deletions since then show in no listing; without a count, only a walk finds them.
+            # Without a count, only a walk finds the deletions since the last run.
             yield FellBack("The catalog no longer declares how many records it has.")
             yield self._walk_whole()
         elif declared is not None and declared != run.expected:
@@ -286,7 +287,7 @@ class Refresh:
             listing = run.listing.identifiers
             yield self._walk_whole() if listing is None else self._check_identifiers(listing, start)
         else:
-            # As many are there as should be, and so what failed again is among them.
+            # The count is as expected, so the records that failed again still exist.
             for failed in run.failed_again:
                 yield failed
             if declared is not None or run.listing.tells_deletions:
@@ -295,7 +296,7 @@ class Refresh:
                 yield Checkpoint(cursor)
 
     async def _check_identifiers(self, listing: IdentifierListing, start: changes.Since) -> Part:
-        """Report what identifiers prove after the changes were read: what is gone, and that the rest is unchanged."""
+        """After the changes were read, report deleted and unchanged items by means of the identifiers."""
         run = self._run
         check = IdentifierCheck(run, listing)
         yield check.compare(proves=True)
@@ -333,10 +334,10 @@ class Refresh:
     async def _read(
         self, walk: Walk, *, until: Any = None, resumable: bool = True, counting: bool = False
     ) -> AsyncGenerator[Observation]:
-        """Read the records of a walk, with a checkpoint after each page but the last.
+        """Read the records of a walk, with a checkpoint after each page except the last.
 
-        `until` is the place where the rest of an interrupted walk began. In the order of identifiers, the part before
-        also ends at a page without new records.
+        `until` is the place at which an interrupted walk was resumed: reading ends there. If the catalog has an
+        identifier listing, such a walk also ends at a page without new records.
         """
         run = self._run
         async with aclosing(walk.rows()) as pages:
@@ -346,7 +347,8 @@ class Refresh:
                     run.replaced = True
                     return
                 if run.cursor.tokens is not None:
-                    # Some records will be stored before the last page: the tokens stand for the stored ones no longer.
+                    # Some records will be stored before the last page is read: the tokens no longer match the stored
+                    # records.
                     run.cursor = replace(run.cursor, tokens=None, failed=None)
                     yield Checkpoint(run.cursor.to_json())
                 for row in (*rows, *again):
@@ -356,7 +358,7 @@ class Refresh:
                 run.endless = run.excess(walk.received, walk.declared)
                 if run.endless:
                     walk.doubt = run.endless
-                    # Resumed here, the next run would read as much again.
+                    # If the next run resumed here, it would read as many records again.
                     yield Checkpoint(run.left().to_json())
                     return
                 run.clock = run.clock or run.now()
@@ -364,7 +366,8 @@ class Refresh:
                 if resumable and walk.place is not None and not walk.disobeyed:
                     cursor = None if counting else run.interrupted(walk.place)
                     if counting and run.listing.rising and walk.ascending:
-                        # A list of changes is not resumed, but where the oldest come first the date moves on.
+                        # A list of changes is not resumed; but if the oldest records come first, the stored date can
+                        # advance.
                         cursor = changes.drop_overlap_count(run.moved())
                     if cursor is not None:
                         self._stored = cursor.to_json()
@@ -375,12 +378,12 @@ class Refresh:
                         return
 
     async def _read_changes(self, walk: Walk, *, counting: bool) -> AsyncGenerator[Observation]:
-        """Read the records of a list of changes; set `walk.unfiltered` if the filter does not work any more."""
+        """Read the records of a list of changes; set `walk.unfiltered` if the filter no longer works."""
         try:
             async for observation in self._read(walk, resumable=counting, counting=counting):
                 yield observation
         except SourceError as problem:
             await changes.blame_filter(self._run, walk, problem)
         else:
-            # Some connectors detect the refusal themselves, and report it in place of a first page.
+            # Some connectors detect the refusal themselves, and report it as the doubt of an empty first page.
             walk.unfiltered = None if walk.received or walk.unreceived else walk.doubt

@@ -1,4 +1,4 @@
-"""Files and tables of datasets: sizes with and without units, formats, columns."""
+"""The resources of datasets: file sizes with or without units, formats, and table columns."""
 
 import json
 import re
@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 from rowen.connectors.catalog.text import one_line, one_of, word
 
-# Of one table. Tables of censuses have hundreds; a few have ten thousand, which are all in the source's own record.
+# Per table. Census tables have hundreds; a few tables have ten thousand, all of which the source record contains.
 MOST_COLUMNS = 1_000
-_MOST_CHARS = 1_200  # as of resources: what is no longer stays in one passage
-_LONGEST_NAME = 120  # a name is an identifier, a label a few words; what is longer is a description
+_MOST_CHARS = 1_200  # as `dataset.MOST_CHARS`: a text of at most this length stays in one passage
+_LONGEST_NAME = 120  # characters: a longer name or label is a description
 _HEAD = "## Columns\n\n"
 _NAMES = ("name", "id", "field_name", "fieldName")
 _LABELS = ("label", "title", "titles", "alias", "info")
@@ -21,7 +21,7 @@ _ESRI = "esriFieldType"
 
 
 class Column(NamedTuple):
-    """One column of a table: its name for programs, its label for people, and its type."""
+    """One column of a table, with its technical name, its label and its type."""
 
     name: str
     label: str = ""
@@ -33,7 +33,7 @@ class Column(NamedTuple):
 
 
 def columns_in(fields: Any, language: str | None = None) -> tuple[Column, ...]:
-    """Return the columns of a list of fields, as OpenDataSoft, ArcGIS, CKAN, STAC and Table Schema write them."""
+    """Return the columns in a list of fields, as written by OpenDataSoft, ArcGIS, CKAN, STAC or Table Schema."""
     columns: list[Column] = []
     for field in fields[:MOST_COLUMNS] if isinstance(fields, list) else ():
         if isinstance(field, Mapping):
@@ -44,11 +44,11 @@ def columns_in(fields: Any, language: str | None = None) -> tuple[Column, ...]:
 
 
 def columns_of_schema(resource: Mapping[str, Any], language: str | None = None) -> tuple[Column, ...]:
-    """Return the columns of a resource: from Table Schema, CSV on the Web, or the fields of a data store."""
+    """Return the columns of a resource, from Table Schema, CSV on the Web, or the fields of a data store."""
     for name, inner in (("schema", "fields"), ("tableSchema", "columns"), ("datastore_fields", None), ("fields", None)):
         schema = resource.get(name)
         if isinstance(schema, str) and schema.lstrip()[:1] in ("{", "["):
-            # A schema may be written as text; the address of one is not fetched.
+            # A schema may be JSON in a string; a schema given as an address is not fetched.
             with suppress(ValueError, RecursionError):
                 schema = json.loads(schema)
         if isinstance(schema, Mapping):
@@ -59,17 +59,17 @@ def columns_of_schema(resource: Mapping[str, Any], language: str | None = None) 
 
 
 def together(columns: Iterable[Column]) -> tuple[Column, ...]:
-    """Return the columns of several tables, each name once."""
+    """Return the columns of several tables, with each column name only once."""
     return tuple({column.name: column for column in columns if column.name}.values())[:MOST_COLUMNS]
 
 
 def column_text(columns: Sequence[Column]) -> str:
-    """Return the names and labels of columns as one passage; a long one ends with the number of omitted columns."""
+    """Return the names and labels of columns as one passage; in a long list, count the omitted columns."""
     if not columns:
         return ""
     text = _HEAD
     for number, column in enumerate(columns):
-        # The label stands behind the name if it says more.
+        # The label follows the name if they differ in more than punctuation and case.
         letters = ("".join(filter(str.isalnum, text)).casefold() for text in (column.label, column.name))
         is_same = len(set(letters)) == 1
         name = column.name if is_same or not column.label else f"{column.name} ({column.label})"
@@ -148,7 +148,7 @@ _FORMATS = {
     "text/xml": "XML",
 }
 _SUFFIXES = {"xml": "XML", "json": "JSON", "zip": "ZIP"}
-# An ending counts only if it is a known one: what follows the last dot of an address may be anything.
+# Only known file extensions count, because the text after the last dot of an address may be anything.
 _ENDINGS = {
     **{name.lower(): name for name in _FORMATS.values() if name.isalnum() and name not in ("HTML", "Turtle")},
     "geotiff": "TIFF",
@@ -167,10 +167,11 @@ _ENDINGS = {
 
 
 def size_of(value: Any) -> int | None:
-    """Return a size in bytes; None for zero, which stands for "unknown", and for anything but a size.
+    """Return a size in bytes; None for zero, which stands for "unknown", and for values that are no size.
 
-    It may be written as a float, and with a unit: kB, MB, GB and TB count by 1000, KiB, MiB, GiB and TiB by 1024, in
-    capitals or not. A KB that means 1024 bytes is 2 % off, which is within the precision of a rounded size.
+    The value may be a float and may have a unit, in upper or lower case: kB, MB, GB and TB are powers of 1000; KiB,
+    MiB, GiB and TiB are powers of 1024. A publisher's "KB" may mean 1024 bytes: the error of 2 % is within the
+    precision of a rounded size.
     """
     digits = word(value)
     if digits.isdecimal():
@@ -181,12 +182,12 @@ def size_of(value: Any) -> int | None:
     whole, fraction, power, binary = match.groups()
     exact = int(whole + (fraction or "")) * (1024 if binary else 1000) ** _POWERS[(power or "").upper()]
     size, rest = divmod(exact, 10 ** len(fraction or ""))
-    # A fraction of a byte without a unit was meant in another, unknown unit.
+    # A fractional number without a unit is a size in an unknown unit.
     return size if 0 < size < _MOST_BYTES and (power or not rest) else None
 
 
 def format_of(media_type: str, url: str = "") -> str:
-    """Return the format of a media type, else of the ending of the address; empty if neither is known."""
+    """Return the format of a media type, else of the address's file extension; empty if neither is known."""
     essence, _, parameters = media_type.lower().partition(";")
     known = _FORMATS.get(essence.strip()) or _SUFFIXES.get(essence.strip().rpartition("+")[2])
     if known == "TIFF" and "geotiff" in parameters:
@@ -202,7 +203,7 @@ def format_of(media_type: str, url: str = "") -> str:
 
 
 def format_named(name: str) -> str:
-    """Return a format that may be given by its address: in the list of the EU, or as a media type at IANA."""
+    """Return a format's name; accept its address in the EU's list of file types or in IANA's list of media types."""
     if "://" not in name:
         return name
     if _MEDIA_TYPE.match(name):
@@ -212,5 +213,5 @@ def format_named(name: str) -> str:
 
 
 def media_type_named(address: str) -> str:
-    """Return a media type that may be given by its address at IANA."""
+    """Return a media type's name; accept its address in IANA's list."""
     return _MEDIA_TYPE.sub("", address, count=1)

@@ -1,17 +1,19 @@
-"""Retry failed records: a list of changes does not show them, so they are requested one by one.
+"""Retry failed records individually, because a list of changes does not contain them.
 
-Every run retries them, so that one clean run reads all that have recovered. Two rules limit the cost.
+Every run retries them, so that one complete run reads all recovered records. Two rules limit the cost.
 
-A record that has failed for long is retried at longer intervals, a twentieth of the time that it has failed, which
-bounds the delay. If one of them can be read again, something was repaired, and all others are retried as well.
+First, a record that has failed for a long time is retried at longer intervals: a twentieth of the time that it has
+failed, which bounds the delay. If one of the retried records can be read again, its source was repaired, and all
+others are retried as well.
 
-No more than a hundred are retried at a time, the one that was tried longest ago first. If some have recovered
-and there are still more than that, the catalog is walked whole, which costs less. The reconciliation reads all others.
+Second, at most a hundred records are retried at a time, beginning with the record that was tried longest ago. If some
+have recovered and more than a hundred remain, the catalog is walked whole, which costs less. The reconciliation reads
+all others.
 
-A record that could not be identified has no URL. Its place in the listing is requested instead: one request as long as
-the place fails. Once the place can be read, the catalog is walked, which shows what is there. Where a kind has no
-places, only a walk shows it. Every run walks in the first hour; later a run walks when the record has waited for as
-long as it had failed.
+A record that could not be identified has no URL, so its place in the listing is requested instead: one request as long
+as the place fails. Once the place can be read, the catalog is walked to read the record. If a kind has no places, only
+a walk can read the record. In the first hour of the failure every run is a walk; afterwards a run is a walk if the
+record has waited as long as it had failed.
 """
 
 import logging
@@ -28,21 +30,21 @@ from rowen.errors import FetchError, SourceError
 from rowen.model.items import Failed, Observation
 from rowen.model.text import UNREADABLE
 
-# Requests: a whole walk over 10,000 records costs as many where a page has a hundred of them, as in most kinds.
+# Requests: a whole walk over 10,000 records costs as many with pages of a hundred records, as in most kinds.
 MOST_ASKED = 100
 _YOUNG = timedelta(days=1)  # most outages are over by then, and this morning's failures should not wait
-# Of the time that it has failed: in a month of daily runs a record costs 26 requests, in a year about 100, of which the
-# reconciliations are half. With a tenth it is half as many, and what recovers is late by twice as long.
+# Share of the time that a record has failed: with daily runs it costs 26 requests in a month and about 100 in a year,
+# half of them in reconciliations. With a tenth, it costs half as many, and a recovery is noticed twice as late.
 _WAIT_SHARE = 0.05
-# A walk costs hundreds of requests. Waiting for as long as a record has failed makes eight walks of the week between
-# two reconciliations; with a twentieth they would be a hundred. Most moments of trouble are over within the hour.
+# A walk costs hundreds of requests. Waiting as long as a record has failed means eight walks in the week between two
+# reconciliations; with a twentieth there would be a hundred. Most short outages end within the hour.
 _WALK_SHARE, _WALK_YOUNG = 1.0, timedelta(hours=1)
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Retries:
-    """The retries of one run. `walk_wanted` is the reason why only a whole walk shows the failed records."""
+    """The retries of one run; `walk_wanted` is the reason why a whole walk is needed, None if it is not."""
 
     run: RunState
     walk_wanted: str | None = None
@@ -50,14 +52,14 @@ class Retries:
     _is_over: bool = False
 
     async def rows(self) -> AsyncGenerator[Observation]:
-        """Yield failed records that can be read again; add the others to `failed_again` until they prove to exist."""
+        """Yield failed records that can be read again; add the others to the run's `failed_again`."""
         async for failed in self.places():
             yield failed
         if self.walk_wanted or self._is_over:
             return
         run = self.run
         waiting = [each for each in run.known.failed if not is_unread(each.url) and each.url not in run.seen]
-        # Those that have waited long enough, or without which the count would be wrong.
+        # Retry the records that have waited long enough, or without which the count would be wrong.
         later = {failure.url for failure in waiting if not _is_due(run, failure)}
         counted = {url for url in later if run.listing.tells_deletions or mark_of(url) in run.passed}
         stored = await run.known.look_up([*later - counted]) if later - counted else {}
@@ -74,7 +76,7 @@ class Retries:
             yield observation
 
     async def places(self, *, all_of_them: bool = False) -> AsyncGenerator[Observation]:
-        """Yield records that still cannot be identified; those that are due, or all of them."""
+        """Yield the records that still cannot be identified; retry only due records unless `all_of_them` is set."""
         run = self.run
         for failure in run.known.failed:
             if not is_unread(failure.url) or failure.url in run.seen or not (all_of_them or _is_due(run, failure)):
@@ -92,7 +94,7 @@ class Retries:
                     return
                 still, why = place, str(problem)
             except UNREADABLE as problem:
-                # The position was written by another version, or is damaged.
+                # The place was written by another version, or is damaged.
                 log.warning("dropped a place that cannot be read: %r", problem)
                 still = None
             if still is None:
@@ -127,9 +129,10 @@ class Retries:
 
 
 async def ask_for(run: RunState, url: str) -> Row | None:
-    """Request and count one record; return None if that is impossible. A record that cannot be received is a failure.
+    """Request and count one record; return None if it cannot be requested individually.
 
-    Raises what is no fault of the record: the source is not there, or too busy.
+    A record that could not be received is returned as a failed row. Raises an error that the record did not cause: the
+    source is unreachable or too busy.
     """
     row = await _request(run, url)
     return None if row is None else await _take(run, url, row)
@@ -148,7 +151,7 @@ async def _request(run: RunState, url: str) -> Row | None:
 
 
 async def _take(run: RunState, url: str, row: Row) -> Row:
-    """Parse and count a record that was requested alone."""
+    """Parse and count a record that was requested individually."""
     [row] = await settled([row], run.known)
     run.seen.add(url)
     await run.take([row], counting=True)
@@ -156,10 +159,10 @@ async def _take(run: RunState, url: str, row: Row) -> Row:
 
 
 async def ask_for_missing(run: RunState) -> AsyncGenerator[Observation]:
-    """Request the stored items that did not come one by one: an unidentified record may be one of them.
+    """Request missing stored items one by one, because an unidentified record may be one of them.
 
-    Items of which the source has no record are added to the run's `absent`. Where more than `MOST_ASKED` are missing,
-    or the source does not answer, the rest stays unexplained.
+    Items that the source does not have are added to the run's `absent`. If more than `MOST_ASKED` items are missing,
+    or the source does not answer, the remaining items stay unexplained.
     """
     missing: list[str] = []
     async for batch in run.known.everything():
@@ -183,12 +186,12 @@ async def ask_for_missing(run: RunState) -> AsyncGenerator[Observation]:
 
 
 def _is_due(run: RunState, failure: FailedBefore, young: timedelta = _YOUNG, share: float = _WAIT_SHARE) -> bool:
-    """Return whether a record has waited for its share of the time that it has failed."""
+    """Return whether a failed record has waited for the required share of its failing time."""
     failing = failure.last_at - failure.first_at
     return failing < young or run.now() - failure.last_at >= failing * share
 
 
 def is_walk_wanted(run: RunState) -> bool:
-    """Return whether a failed record has no place, so that only a whole walk shows it."""
+    """Return whether a whole walk is due because a failed record has no place."""
     hidden = (each for each in run.known.failed if is_unread(each.url) and each.url not in run.holes)
     return any(_is_due(run, failure, _WALK_YOUNG, _WALK_SHARE) for failure in hidden)

@@ -1,4 +1,4 @@
-"""The listings of JSON search APIs: a kind says how its records are requested, identified and mapped."""
+"""The listings of JSON search APIs; each kind defines how its records are requested, identified and mapped."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +17,7 @@ from rowen.model.items import Failed
 
 
 class SearchListing(Listing):
-    """The records of a search at `site`."""
+    """The records of a search API, for the portal at `site`."""
 
     dated = True
 
@@ -30,7 +30,10 @@ class SearchListing(Listing):
         self._steady = steady
 
     async def read_record(self, url: str, handle: str | None = None) -> Row | None:
-        """Return one record by the URL of its item, as this search returns it."""
+        """Request one record by the URL of its item; return None if the URL does not belong to this search.
+
+        A record that the search does not return is a `Failed` row.
+        """
         identifier = self._parse_url(url)
         if self._build_url(identifier) != url:
             return None
@@ -62,11 +65,11 @@ class SearchListing(Listing):
         raise NotImplementedError
 
     def _identify(self, record: Any) -> str:
-        """Return the identifier of a record; empty if it has none."""
+        """Return the identifier of a record; empty if the record has none."""
         raise NotImplementedError
 
     def _date(self, record: Any) -> Any:
-        """Return the modification date of a record, as it is written."""
+        """Return the modification date of a record in its original form."""
         raise NotImplementedError
 
     def _map(self, record: Json, url: str) -> Dataset:
@@ -74,21 +77,21 @@ class SearchListing(Listing):
         raise NotImplementedError
 
     async def _find(self, identifier: str) -> list[Any]:
-        """Request one record; return all that the source answers with, none if it has no such record."""
+        """Request one record; return all records of the answer, none if the source does not have it."""
         raise NotImplementedError
 
 
 class DatedSearch(SearchListing):
-    """A search that is read in the order of dates, by `chronology`."""
+    """A search that is read in the order of dates by means of `chronology`."""
 
     rising = True
 
     async def _request(self, question: DatedQuestion, rows: int, *, once: bool = False) -> DatedAnswer:
-        """Request one page."""
+        """Request one page of `rows` records."""
         raise NotImplementedError
 
     async def _check(self, question: DatedQuestion) -> object:
-        """Request something cheap that no record can obstruct."""
+        """Send a cheap request that no single record can cause to fail."""
         return await self.count(question.after)
 
     async def _read_page(self, question: DatedQuestion) -> DatedAnswer:
@@ -100,7 +103,7 @@ class DatedSearch(SearchListing):
             return await self._pass(question, problem)
 
     async def _pass(self, question: DatedQuestion, problem: SourceError) -> DatedAnswer:
-        """Return the place of a record that cannot be received, and may be any record."""
+        """Return a row for a record that could not be received, so that the walk continues after it."""
         if self._portal.unread >= MOST_UNREAD:
             raise problem
         second = int(question.after.timestamp()) if question.after else 0
@@ -108,5 +111,5 @@ class DatedSearch(SearchListing):
         return DatedAnswer([unreceived(url, problem)], None, None, True)
 
     async def retry(self, place: Any) -> Any | None:
-        """Request the record at a place again, with those of its second before it."""
+        """Request the record at a place again, together with the preceding records of its second."""
         return await retried(place, partial(self._request, once=True))

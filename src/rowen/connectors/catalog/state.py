@@ -1,11 +1,11 @@
-"""The state of one run over a catalog, and the limit on how many records it accepts.
+"""The state of one run over a catalog, and the limit on the number of its records.
 
-A portal that is broken or malicious invents records and tokens without end, and its declared count may be invented as
-well. The limit is the least of several bounds; an option raises it for the few catalogs that are really larger.
+A broken or malicious portal may invent records and tokens without end, and its declared count may be invented as well.
+The limit is the lowest of several bounds; an option raises it for the few catalogs that are really larger.
 
-An item that did not come may be any of the unidentified records. A walk that meets the same unidentified records as the
-walk before assumes that they are no items: some catalogs list such records for ever, and deletions must not wait for
-ever.
+A missing item may be any of the unidentified records. If a walk meets the same unidentified records as the previous
+walk, it assumes that they are no items: some catalogs list such records permanently, and deletions must not wait
+forever.
 """
 
 from collections import Counter
@@ -27,46 +27,46 @@ from rowen.model.url import key
 MOST_RECORDS = 10_000_000
 # Without a declared count. A judgement as well: 3 GB at 3 kB a record, 10,000 pages of a hundred.
 MOST_UNDECLARED = 1_000_000
-# Always allowed, also beyond twice the declared count: counts are wrong, catalogs are merged.
+# Always allowed, even beyond twice the declared count, since counts may be wrong and catalogs may be merged.
 LEAST_GROWN = 100_000
 # Times the items of the last whole walk: room for a merger or a large import, chosen and not measured.
 MOST_GROWTH = 10
-# At 16 letters each, 2 kB of cursor. Of more, some always count as new, and deletions wait for a walk without them.
+# At 16 characters each, 2 kB of cursor. If a walk meets more, some always count as new, and deletions wait.
 _MOST_UNIDENTIFIED = 100
 # 100 failures of 600 letters are 60 kB of cursor. A document with more is read again in each run.
 _MOST_FAILED = 100
-_SOME_MINUTES = 1000  # between two cleanups of the counts: 100 kB, and a thousandth of the work of one for each record
-_MOST_HANDLES = 200  # of some 100 letters are 20 kB of cursor; records without one are seen by whole walks only
-_MOST_HOLES = 100  # of some 100 letters are 10 kB of cursor; a whole walk looks for the others
-# Hashes of 16 letters are 40 kB of cursor; where more records are no items, a walk is no large part of the cost.
+_SOME_MINUTES = 1000  # between two cleanups of the counts: 100 kB, and a thousandth of the work of one per record
+_MOST_HANDLES = 200  # of about 100 characters: 20 kB of cursor; only whole walks see records without a handle
+_MOST_HOLES = 100  # of about 100 characters each: 10 kB of cursor; a whole walk looks for the others
+# At 16 characters each, 40 kB of cursor; if more records are no items, walks add little to the cost.
 _MOST_PASSED = 2000
-_LONGEST_ERROR = 500  # a message that says more repeats the record, which stands in quarantine anyway
+_LONGEST_ERROR = 500  # characters: a longer message repeats the record, which is in quarantine anyway
 
 
 class Unidentified:
-    """The unidentified records of one walk, each by a URL that contains a hash of its content."""
+    """The unidentified records of one walk, identified by hashes of their URLs, which contain a content hash."""
 
     def __init__(self) -> None:
         self._marks: Counter[str] = Counter()
 
     def add(self, url: str) -> None:
-        """Count a record; two equal ones count twice."""
+        """Count a record; two records with the same URL count twice."""
         self._marks[blake2b(url.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()] += 1
 
     def __len__(self) -> int:
         return self._marks.total()
 
     def stored(self, before: Iterable[str] = ()) -> list[str] | None:
-        """Return what a cursor stores of these records and of those before."""
+        """Return the hashes of these records and of the records in `before` for a cursor; None if there are none."""
         return sorted((self._marks | Counter(before)).elements())[:_MOST_UNIDENTIFIED] or None
 
     def are_known(self, stored: Any) -> bool:
-        """Return whether all of them are stored in a cursor."""
+        """Return whether all of these records are stored in a cursor."""
         return not self._marks - Counter(stored if isinstance(stored, list) else ())
 
 
 class RecentDates:
-    """The number of records with dates near the newest one: counts by minute, without those that are too old."""
+    """The number of records by minute, for dates that are not much older than the newest one."""
 
     def __init__(self, length: timedelta) -> None:
         self.length = length
@@ -74,26 +74,27 @@ class RecentDates:
         self._minutes: Counter[int] = Counter()
 
     def add(self, at: datetime) -> None:
-        """Count a record."""
+        """Count a record with the date `at`."""
         self._minutes[int(at.timestamp() // 60)] += 1
         if len(self._minutes) > 2 * self._length_min + _SOME_MINUTES:
             newest = max(self._minutes)
             self._minutes = Counter({at: n for at, n in self._minutes.items() if at >= newest - self._length_min})
 
     def since(self, begin: datetime) -> int:
-        """Return about how many records are dated since."""
+        """Return the approximate number of records dated at or after `begin`."""
         return sum(count for at, count in self._minutes.items() if at >= begin.timestamp() // 60)
 
 
 @dataclass(slots=True)
 class Shown:
-    """The records that the present walk showed, in all its parts; falling back to a whole walk begins a new one.
+    """The records that the current walk has shown so far; falling back to a whole walk begins a new instance.
 
-    `urls` are all of them. `kept` records have an item; `failed` could not be read, and `lost` of these have no item;
-    `dated` have a date. `shared` share their identifiers with other items; `dropped` were hidden by a different record
-    with the same identifier. `passing` are the hashes of records that are no items. `unidentified` were received,
-    `unreceived` were not (by URL, with the error); the source was asked for `absent` items one by one and does not have
-    them.
+    `urls` contains all records. `kept` counts records that have an item. `failed` contains records that could not be
+    read, and `lost` counts failed records without a stored item. `dated` counts records with a date. `shared` counts
+    items whose identifier belongs to several records; `dropped` counts records hidden by a different record with the
+    same identifier. `passing` contains the hashes of records that are no items. `unidentified` contains received
+    records without an identity; `unreceived` contains the errors of records that were not received, by URL. `absent`
+    contains items that were requested individually and that the source does not have.
     """
 
     urls: UrlSet = field(default_factory=UrlSet)
@@ -111,24 +112,24 @@ class Shown:
 
 @dataclass(slots=True)
 class RunState:
-    """The state of one run over a catalog. The module in brackets owns the fields that follow.
+    """The state of one run over a catalog. The module in brackets owns the fields named after it.
 
-    Given [refresh]: `listing`, `known`, `options`, `now`, and the URLs that are `quarantined`.
+    Given [refresh]: `listing`, `known`, `options`, `now`, and the `quarantined` URLs.
 
-    Position [refresh]: `cursor` is what the next run needs, as far as it is known. `endless` is the reason why a
-    listing without end was left; `replaced` is set if so much is new that it may be known items under other
+    Position [refresh]: `cursor` is the cursor for the next run, as far as it is known. `endless` is the reason why a
+    listing without end was left. `replaced` is set if so many records are new that they may be known items under new
     identifiers.
 
-    Records [state]: `shown` are the records of the present walk. `item_count` is the number of items when all records
-    are stored. `passed` are the hashes of listed records that are no items, in this run or before. `unread` are the
-    URLs of all unidentified records of this run, `holes` their places, `handles` the arguments of
-    `Listing.read_record` for failed items.
+    Records [state]: `shown` contains the records of the current walk. `item_count` is the number of items after all
+    records are stored. `passed` contains the hashes of listed records that are no items, from this run and earlier
+    runs. `unread` contains the URLs of all unidentified records of this run, `holes` their places, `handles` the
+    arguments of `Listing.read_record` for failed items.
 
-    Dates [walk, changes]: `newest` is the latest date, `clock` the source's time when the run began, `recent` counts
-    the latest dates. `page` is the number of records on the largest page that was not the last.
+    Dates [walk, changes]: `newest` is the latest date, `clock` the source's time when the run began; `recent` counts
+    the records with the latest dates. `page` is the number of records on the largest page that was not the last.
 
-    Single records [retries]: `failed_again` could not be read when requested alone; `unanswered` is the number of
-    consecutive requests without an answer.
+    Single records [retries]: `failed_again` contains records that failed again when requested individually.
+    `unanswered` counts consecutive requests without an answer.
     """
 
     listing: Listing
@@ -156,7 +157,7 @@ class RunState:
     def begin(
         cls, listing: Listing, known: Known, options: CatalogOptions, *, now: Callable[[], datetime]
     ) -> "RunState":
-        """Begin a run with the cursor of the last one."""
+        """Begin a run with the cursor of the previous run."""
         cursor = CatalogCursor.of(known.cursor, listing.version)
         return cls(
             listing,
@@ -174,24 +175,24 @@ class RunState:
 
     @property
     def seen(self) -> UrlSet:
-        """Return the items that the present walk showed."""
+        """Return the set of items that the current walk has shown."""
         return self.shown.urls
 
     @property
     def expected(self) -> int:
-        """Return how many records the source declares if nothing happened unnoticed.
+        """Return the count that the source declares if no record was added or deleted unnoticed.
 
-        A source that declared no count before lists the items, and the records that are no items.
+        If the source declared no count before, this is the number of items and of listed records that are no items.
         """
         return self.item_count + (len(self.passed) if self.cursor.surplus is None else self.cursor.surplus)
 
     def begin_anew(self) -> None:
-        """Discard what was shown: a whole walk shows it again."""
+        """Discard the shown records, because a whole walk shows them again."""
         self.shown, self.passed, self.handles, self.failed_again = Shown(), set(), {}, []
         self.replaced = False
 
     def excess(self, received: int, declared: int | None) -> str | None:
-        """Return why a listing with so many records is left; None if there are not too many."""
+        """Return the reason to leave a listing with too many records; None if the number is within the limit."""
         most = self.options.max_records
         if most is None:
             before = self.cursor.items
@@ -208,22 +209,22 @@ class RunState:
         )
 
     def are_failures_explained(self) -> bool:
-        """Return whether all of the quarantine failed in the document of the stored tokens, and was tried again since.
+        """Return whether all quarantined records failed in the stored document and were retried since.
 
-        A failure after the connector may have had other reasons than the document.
+        A record that failed outside the connector may have failed for reasons other than the document.
         """
         explained = {url for url, _, _ in self.cursor.failed or ()}
         return all(failure.tries > 1 and failure.url in explained for failure in self.known.failed)
 
     async def take(self, rows: list[Row], *, counting: bool) -> int:
-        """Count the records of a page; return how many of them are new items, if `counting`."""
+        """Count the records of a page; with `counting`, return the number of new items, else 0."""
         urls = [row.url for row in rows if counting or not isinstance(row.seen, Fetched | Unchanged)]
         stored = await self.known.look_up(urls) if urls and self.known.count else {}
         passed = len(self.passed)
         for row in rows:
             self._count(row, is_stored=row.url in stored)
         if counting and self.cursor.surplus is not None:
-            # The source declares all that it lists, also records that are no items.
+            # The declared count includes listed records that are no items.
             self.cursor = replace(self.cursor, surplus=self.cursor.surplus + len(self.passed) - passed)
         return sum(isinstance(row.seen, Fetched) and row.url not in stored for row in rows) if counting else 0
 
@@ -256,18 +257,18 @@ class RunState:
                 self._pass(row.url, passed=row.named and not is_stored)
 
     def _pass(self, url: str, *, passed: bool) -> None:
-        """Note whether a record is listed without being an item; an identifier listing has it all the same."""
+        """Store whether a listed record is no item; an identifier listing contains such a record nevertheless."""
         if self.listing.tells_deletions or not (passed or self.passed):
             return
         if self.listing.identifiers is None and len(self.passed) >= _MOST_PASSED:
-            # The count will not be what is expected, and the catalog is walked.
+            # The count will differ from the expected count, and the catalog is walked.
             return
         mark = mark_of(url)
         for marks in (self.passed, self.shown.passing):
             (marks.add if passed else marks.discard)(mark)
 
     def note_unidentified(self, row: Row) -> None:
-        """Store that a record could not be identified, and where to request it again."""
+        """Store that a record could not be identified, and the place at which it can be requested again."""
         self.unread.add(row.url)
         if row.received or not isinstance(row.seen, Failed):
             self.shown.unidentified.add(row.url)
@@ -277,7 +278,7 @@ class RunState:
             self.holes[row.url] = row.place
 
     def interrupted(self, place: Any) -> CatalogCursor:
-        """Return the cursor in the middle of a walk: the next run resumes at its place."""
+        """Return the cursor in the middle of a walk, with which the next run resumes at `place`."""
         return replace(
             self.cursor,
             place=place,
@@ -288,7 +289,7 @@ class RunState:
         )
 
     def settled(self, declared: int | None, *, kept: int, proved: bool) -> CatalogCursor:
-        """Return the cursor after the catalog was seen whole; unless `proved`, the next run walks it whole again."""
+        """Return the cursor after a complete walk; unless `proved`, the next run is a whole walk again."""
         shown = self.shown
         failed = [(failure.url, failure.error[:_LONGEST_ERROR], failure.hint) for failure in shown.failed]
         is_remembered = len(failed) <= _MOST_FAILED
@@ -318,14 +319,14 @@ class RunState:
         )
 
     def left(self) -> CatalogCursor:
-        """Return the cursor without a place to resume at."""
+        """Return the cursor without a place for resuming."""
         return replace(self.cursor, place=None, stumbled=None)
 
     def _newest_stored(self) -> str | None:
-        """Return the newest date, but never one after the beginning of this run.
+        """Return the newest stored date, at most the time when this run began; None if no record has a date.
 
-        A record that was edited later may have been passed already. A record dated in the future must not hide all
-        changes until then.
+        A record edited during the run may have been read before its edit. A record dated in the future must not hide
+        all changes until then.
         """
         if self.newest is None:
             return None
@@ -333,5 +334,5 @@ class RunState:
 
 
 def mark_of(url: str) -> str:
-    """Return the hash of a URL that cursors store."""
+    """Return the hash of a URL, as stored in cursors."""
     return key(url).hex()[:16]

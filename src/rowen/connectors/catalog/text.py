@@ -1,4 +1,4 @@
-"""Descriptions as plain text in one main language: catalogs have HTML, Markdown and plain text in the same field."""
+"""Convert descriptions to plain text in one main language; a field may contain HTML, Markdown or plain text."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>|<!--")
 _ENTITY = re.compile(r"&(?:#\d+|#x[0-9a-fA-F]+|[a-zA-Z]\w{1,30});")
-# HTML 13.2.4.3: a parser opens these anew in each paragraph that they reach into, all of them, which takes it 30 µs a
-# byte of a hostile text. They say nothing here.
+# HTML 13.2.4.3: a parser reopens all unclosed formatting elements in each new paragraph, which takes 30 µs a byte for a
+# hostile text. They have no meaning in plain text.
 _FORMATTING = re.compile(
     r"</?(?:a|b|big|code|em|font|i|nobr|s|small|strike|strong|tt|u)(?=[\s/>])(?:[^<>\"']++|\"[^\"]*+\"|'[^']*+')*+>",
     re.IGNORECASE,
 )
-# Characters. Parsed where other work waits for it, at 0.3 µs each; no description is so long.
+# Characters. Parsing blocks other work for 0.3 µs each; no description is so long.
 LONGEST_MARKUP = 1_000_000
 _DROPPED = frozenset({"script", "style", "template", "noscript", "head", "title"})
 _BLOCKS = frozenset(
@@ -30,9 +30,9 @@ _GAP = re.compile(r"\n{3,}")
 
 
 def plain(text: str) -> str:
-    """Return a description without tags and entities, its paragraphs and list items on lines of their own.
+    """Return a description without tags and entities; each paragraph and list item begins a new line.
 
-    A text without markup is not changed: it may be Markdown, whose line ends matter.
+    A text without markup is only stripped: it may be Markdown, in which line ends matter.
     """
     if len(text) > LONGEST_MARKUP:
         return text.strip()
@@ -44,17 +44,17 @@ def plain(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a name, a title or a short statement: the same in one line."""
+    """Return a text without markup, in one line."""
     return " ".join(plain(text).split())
 
 
 def has_markup(text: str) -> bool:
-    """Return whether there are tags in a text."""
+    """Return whether a text contains tags."""
     return "<" in text and _TAG.search(text) is not None
 
 
 def _rendered(html: str) -> str:
-    # Most runs of a catalog meet no markup, since nothing changed: the parser takes 50 ms to import.
+    # Imported here because the import takes 50 ms, and most runs meet no markup, since nothing changed.
     from turbohtml import Element, Text, parse_fragment
 
     parts: list[str] = []
@@ -129,7 +129,7 @@ _CODES = {
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """Title and description in the main language, and in the others where they differ."""
+    """A title and description in the main language; `others` contains differing texts in other languages."""
 
     title: str
     description: str
@@ -140,8 +140,9 @@ class Wording:
 def wordings(title: Any, description: Any, *, preferred: str | None = None) -> Wording:
     """Return the title and description of a record, given as texts or as maps of languages.
 
-    The main language is the preferred one, or the first by alphabet among those with the most to say of title and
-    description: the order in which a portal sends them may differ from one answer to the next.
+    The main language is `preferred`, else the language that has both title and description; among several, the first
+    in alphabetical order. The order of the record is not used, because a portal may change it from one answer to the
+    next.
     """
     titles, descriptions = _by_language(title), _by_language(description)
     codes = sorted((titles | descriptions).keys() - {""})
@@ -160,7 +161,7 @@ def wordings(title: Any, description: Any, *, preferred: str | None = None) -> W
 
 
 def one_of(value: Any, language: str | None) -> str:
-    """Return one text of a map of languages: in this language, else in the first in alphabetical order."""
+    """Return one text from a map of languages: in `language`, else the first in alphabetical order."""
     if not isinstance(value, dict):
         return word(value)
     texts = _by_language(value)
@@ -168,19 +169,19 @@ def one_of(value: Any, language: str | None) -> str:
 
 
 def code_of(language: str) -> str | None:
-    """Return the two-letter code of a language given as a code, a name, or a URL that ends with one."""
+    """Return the two-letter code of a language, given as a code, a name or a URL; None for an unknown name."""
     said = re.split(r"[/#]", language.strip().rstrip("/"))[-1].lower()
     match = _CODE.fullmatch(said)
     return match[1] if match else _CODES.get(said)
 
 
 def codes_of(languages: Iterable[str]) -> tuple[str, ...]:
-    """Return the codes of several languages, each once; unknown names stay as they are written."""
+    """Return the codes of several languages without duplicates; unknown names stay unchanged."""
     return tuple(dict.fromkeys(code_of(language) or language for language in languages))
 
 
 def word(value: Any) -> str:
-    """Return a text, or a number as text; empty for other values."""
+    """Return a text, or a number as text; empty for any other value."""
     if isinstance(value, str):
         return value.strip()
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""
@@ -190,7 +191,7 @@ def _by_language(value: Any) -> dict[str, str]:
     if isinstance(value, dict):
         if "@value" not in value:
             return {str(code): text for code, said in value.items() if (text := word(said))}
-        # JSON-LD says the language beside the text.
+        # JSON-LD states the language in a separate field.
         language = word(value.get("@language"))
         value, code = value["@value"], code_of(language) or language
         return {code: text} if (text := word(value)) else {}

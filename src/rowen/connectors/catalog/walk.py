@@ -1,4 +1,4 @@
-"""One pass over a listing: each record once, the next page requested while the present one is processed."""
+"""One walk over a listing: yields each record once, and requests the next page while a page is processed."""
 
 import asyncio
 import json
@@ -16,30 +16,31 @@ from rowen.errors import RowenError
 from rowen.model.items import Document, Fetched, Unchanged
 
 log = logging.getLogger(__name__)
-# One page without a new record happens where records were inserted further up; two in a row are the listing again.
+# A page without a new record may follow an insertion before it; two consecutive ones mean that the listing repeats.
 _MOST_STALE = 2
-# Half: a few records with wrong dates slip through an honest filter, an ignored one lets all old records through.
+# A working filter returns a few records with wrong dates; a source that ignores the filter returns all old records.
 _LIE_SHARE = 0.5
-# Protocols that know days only may answer with the whole day.
+# Protocols whose dates have no time may return the whole day.
 _TOLERANCE = timedelta(days=1)
 
 
 @dataclass(slots=True)
 class Walk:
-    """One pass over a listing, and what it proves about itself.
+    """One walk over a listing, and the signs that it may be incomplete.
 
-    Position: `place` is where the next page begins. `since` is set for a list of changes.
+    Position: `place` is the place of the next page. `since` is set for a list of changes.
 
-    Counts: `declared` is the source's last count, `received` the records that came, `distinct` those with different
-    identifiers. `unshown` records are counted but were missing from an answer, `unreceived` ones have no row.
+    Counts: `declared` is the source's last count, `received` the number of received records, `distinct` the number of
+    different identifiers. `unshown` counts records that are declared but missing from an answer, `unreceived` counts
+    records without a row.
 
-    Order: `newest` is the latest date so far, `ascending` is set while dates rise. `beginning` are the URLs of the
-    first page.
+    Order: `newest` is the latest date so far; `ascending` is set as long as dates rise. `beginning` contains the URLs
+    of the first page.
 
-    Doubts: `doubt` is the source's own reason why the walk proves nothing. The listing `repeated` pages, or was
-    `restarted`, as sources do that ignore the place. The declared count `shrank`; the source `stumbled` over pages.
-    Records of a list of changes are older than requested (`disobeyed`), or the request with a date failed
-    (`unfiltered`, the error).
+    Doubts: `doubt` is the reason, given by the listing, why the walk proves nothing. The listing `repeated` pages, or
+    `restarted` because the source ignores the place. `shrank` is set if the declared count decreased, `stumbled` if
+    the source failed on a page. `disobeyed` is set if records of a list of changes are older than requested;
+    `unfiltered` is the error if the request with a date failed.
     """
 
     run: RunState
@@ -61,8 +62,8 @@ class Walk:
     stumbled: bool = False
     disobeyed: bool = False
     unfiltered: str | None = None
-    _own: HashSet | None = None  # None if this is the first pass: then `run.seen` says the same
-    _marks: set[int] = field(default_factory=set)  # of pages and places that came
+    _own: HashSet | None = None  # None in the first walk, in which `run.seen` contains the same URLs
+    _marks: set[int] = field(default_factory=set)  # hashes of the pages and places seen so far
     _contents: HashSet = field(default_factory=HashSet)
     _stale: int = 0
     _before: int = 0
@@ -71,16 +72,16 @@ class Walk:
     def begin(
         cls, run: RunState, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> "Walk":
-        """Begin a pass over the listing of a run."""
+        """Begin a walk over the listing of a run."""
         pages = run.listing.read_pages(since=since, place=place, tokens=tokens)
         return cls(run, pages, since, _own=HashSet() if len(run.seen) else None)
 
     async def rows(self) -> AsyncGenerator[tuple[list[Row], list[Row]]]:
-        """Yield for each page the records that were not seen before, and those that came again in this pass."""
+        """Yield for each page its new records, and the records that this walk has already shown."""
         full = self.run.cursor.page if self.since else None
 
         def is_last(page: ListingPage) -> bool:
-            """Return whether to believe a count that ends the listing: a page that could have held more is smaller."""
+            """Return whether a declared count may end the listing: only if the page is smaller than a full page."""
             return page.ends_by_count and (full is None or len(page.rows) < full)
 
         async with aclosing(_prefetch(self.pages, until=is_last)) as pages:
@@ -93,7 +94,7 @@ class Walk:
                     return
 
     def join(self, other: "Walk") -> None:
-        """Add the doubts of another part of the same walk."""
+        """Add the doubts of `other`, another part of the same walk."""
         self.doubt = self.doubt or other.doubt
         self.unshown += other.unshown
         self.run.page = max(self.run.page, self._before)
@@ -123,7 +124,7 @@ class Walk:
         self.distinct += len(fresh) if self._own is None else sum(map(self._own.add, urls))
         for row, new in zip(rows, is_new, strict=True):
             is_repeat = self._own is None and not new
-            # A record that is unchanged says nothing against a different one before it.
+            # An unchanged record does not contradict an earlier record with the same identifier.
             if is_repeat and not isinstance(row.seen, Unchanged):
                 again.append(row)
             run.shown.shared += new and row.shared and isinstance(row.seen, Fetched | Unchanged)
@@ -132,15 +133,15 @@ class Walk:
                 if is_other and is_repeat:
                     run.shown.dropped += 1
                     log.warning("another record has the identifier of %r: %s", row.seen.item.title, row.url)
-        # A page that begins as the first one: the source ignores the place.
+        # If a page begins like the first page, the source ignores the place.
         self.restarted = self.restarted or (len(urls) >= len(self.beginning) and _begins_as(urls, self.beginning))
         self.beginning = self.beginning or urls
         is_shown = self._is_known(frozenset(urls))
-        # A listing that ends with several records of one page before has not shown its end: to show them once more, as
-        # many would have to be inserted between two requests. In the middle of a listing, a kind may have a way around
-        # them.
+        # If the last page has the same records as an earlier page, the listing has not shown its end: to repeat them,
+        # as many would have to be inserted between two requests. In the middle of a listing, a kind may handle
+        # repetitions itself.
         self.repeated = self.repeated or (page.place is None and is_shown and len(rows) > 1)
-        # In a second walk no record is new: only a page as a whole shows a repetition.
+        # In a second walk no record is new: only a whole repeated page shows a repetition.
         is_stale = not fresh and (self._own is None or is_shown)
         self._stale = self._stale + 1 if is_stale else 0
         dates = [row.modified for row in rows if row.modified is not None]
@@ -153,7 +154,7 @@ class Walk:
         return fresh, again
 
     def _is_known(self, part: object) -> bool:
-        """Return whether a page or position was already seen in this pass, and remember it."""
+        """Return whether a page or place was already seen in this walk, and remember it."""
         mark = hash(part)
         is_known = mark in self._marks
         self._marks.add(mark)
@@ -161,7 +162,7 @@ class Walk:
 
 
 def _begins_as(page: list[str], first: list[str]) -> bool:
-    """Return whether a page begins like the first one; a page of a single record may be a record listed twice."""
+    """Return whether a page begins like the first page; False for a page of one record, which may be listed twice."""
     common = min(len(page), len(first))
     return len(page) > 1 and common > 0 and page[:common] == first[:common]
 
@@ -169,7 +170,7 @@ def _begins_as(page: list[str], first: list[str]) -> bool:
 async def _prefetch(
     pages: AsyncGenerator[ListingPage], *, until: Callable[[ListingPage], bool]
 ) -> AsyncGenerator[ListingPage]:
-    """Yield the pages; request the next one while the present one is processed."""
+    """Yield the pages; request the next page while the current one is processed."""
     async with aclosing(pages):
         coming = asyncio.ensure_future(anext(pages, None))
         try:

@@ -1,4 +1,4 @@
-"""CKAN portals, by their action API: walked whole once, then read for changes."""
+"""CKAN portals, read by their action API: a whole walk first, then only changes."""
 
 from rowen.connectors.base import Known
 from rowen.connectors.catalog.connector import SingleRecords
@@ -20,7 +20,7 @@ class Ckan(SingleRecords):
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """Return the portal at an address, if it can be searched by CKAN's API."""
+        """Return the portal at an address if CKAN's search API answers there; None otherwise."""
         url = accept(probe.url)
         match await probe.json(f"{CkanAddress.of(url).action}/package_search?rows=0") if url else None:
             case {"success": True, "result": {"count": int(), "results": list()}}:
@@ -29,7 +29,7 @@ class Ckan(SingleRecords):
 
     @classmethod
     async def own_address(cls, probe: Probe) -> str | None:
-        """Return the address that a portal is set up for, whichever one it answers at."""
+        """Return the address configured in the portal (`site_url`), which may differ from the requested address."""
         url = accept(probe.url)
         match await probe.json(f"{CkanAddress.of(url).action}/status_show") if url else None:
             case {"result": {"site_url": str(url)}}:

@@ -1,4 +1,4 @@
-"""Addresses of CKAN portals: where the API is, under which URL a dataset is known, and what a user can set."""
+"""Addresses of CKAN portals: the URL of the API, the URLs of datasets, and the options of the kind."""
 
 import re
 from dataclasses import dataclass
@@ -15,21 +15,21 @@ _TELLING = re.compile(r"/api/3(?:/action(?:/[a-z_]+)?)?|/v3/action", re.IGNORECA
 
 @dataclass(frozen=True, slots=True)
 class CkanAddress:
-    """A portal by its base URL or, where that is another server, the URL of its API."""
+    """The address of a portal: its base URL or, if the API is on another server, the URL of the API."""
 
     action: str
     site: str
 
     @classmethod
     def of(cls, url: str) -> "CkanAddress":
-        """Return the address in a source URL."""
+        """Parse a source URL into the address of a portal."""
         bare = url.rstrip("/")
         if bare.endswith("/action"):
             return cls(bare, bare.removesuffix("/action").removesuffix("/v3"))
         return cls(f"{bare}/api/3/action", bare)
 
     def item(self, identifier: str) -> str:
-        """Return the URL of a dataset by its identifier, which works where its name does, and outlives it."""
+        """Return the URL of a dataset by its identifier, which leads to the same page as its name but never changes."""
         return f"{self.site}/dataset/{quoted(identifier)}"
 
     @staticmethod
@@ -39,13 +39,13 @@ class CkanAddress:
 
 
 def is_typical(address: str) -> bool:
-    """Return whether an address shows CKAN's API."""
+    """Return whether the address alone identifies CKAN's API."""
     match = _API.fullmatch(address.partition("?")[0].rstrip("/"))
     return match is not None and _TELLING.fullmatch(match["api"]) is not None
 
 
 def accept(address: str) -> str | None:
-    """Return the source URL of any web address, without the path of an API or a page."""
+    """Return the source URL of any web address, without the path of an API or a page; None for other text."""
     typed = web_url(address, "ckan")
     if typed is None:
         return None
@@ -65,5 +65,5 @@ class CkanOptions(CatalogOptions):
     api_key_header: str = option(default="Authorization", pattern=r"^[A-Za-z][A-Za-z0-9-]*$")
     filter: str | None = option(default=None, min_length=1, description="a Solr filter query, as CKAN's `fq`")
     include_private: bool = False
-    # CKAN's own limit (`ckan.search.rows_max`); where portals return fewer, fewer are requested.
+    # CKAN's own limit (`ckan.search.rows_max`); if a portal returns fewer, the page size is reduced.
     page_size: int = option(default=1000, ge=1, le=10_000, description="datasets to ask for at once")

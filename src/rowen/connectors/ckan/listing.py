@@ -1,4 +1,4 @@
-"""The datasets of a CKAN portal in the order of identifiers, what was modified, and the identifiers alone."""
+"""The listing of a CKAN portal: datasets sorted by identifier, modified datasets, and identifiers alone."""
 
 import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
@@ -38,13 +38,13 @@ from rowen.model.items import Failed, Gone
 from rowen.model.url import address, quoted
 from rowen.net.response import Response
 
-# Larger pages are requested in smaller parts: two or three are in memory at a time. A thousand records of 15 kB, as
-# national portals have them, fit into one.
+# If a page is larger, smaller pages are requested, since two or three are in memory at a time. A thousand records of 15
+# kB, the usual size in national portals, fit into one page.
 MOST_PAGE_BYTES = 20 << 20
-# So much of a page is read at once, and becomes a group: with twice as much a first harvest takes 50 MB more memory,
-# with half of it twice as many transactions.
+# A page is parsed in parts of this size, and each part becomes a group: with twice the size a first harvest takes 50 MB
+# more memory, with half the size twice as many transactions.
 PART_BYTES = 5 << 18
-_AHEAD_BYTES = 16 << 20  # of large pages one is prefetched, of small ones as many as the host allows
+_AHEAD_BYTES = 16 << 20  # one large page is prefetched, or as many small pages as the host allows
 
 
 class _Found(msgspec.Struct):
@@ -53,7 +53,7 @@ class _Found(msgspec.Struct):
 
 
 class _Answer(msgspec.Struct):
-    """A page in CKAN's own envelope, its records not parsed."""
+    """A response in CKAN's envelope, with unparsed records."""
 
     success: Literal[True]
     result: _Found
@@ -71,7 +71,7 @@ _BARE = re.compile(r"[12]\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}")
 
 
 class SearchPage(NamedTuple):
-    """One page of `package_search`, from the row `start` on. `asked` is how many rows were wanted."""
+    """One page of `package_search`, beginning with row `start`; `asked` is the number of requested rows."""
 
     start: int
     asked: int
@@ -82,7 +82,7 @@ class SearchPage(NamedTuple):
 
 
 class CkanListing(Listing):
-    """The datasets of a portal, and their identifier listing."""
+    """The listing of a portal's datasets, which is also its identifier listing."""
 
     version = CkanOptions.record_version
     dated = True
@@ -97,7 +97,7 @@ class CkanListing(Listing):
     async def read_pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Any = None
     ) -> AsyncGenerator[ListingPage]:
-        """Yield the datasets in the order of identifiers; those of a portal that cannot be searched, by its lists."""
+        """Yield the datasets sorted by identifier; if the portal has no search, read its package lists instead."""
         listed = place if place and "listed" in place else None
         if listed is None:
             is_first = since is None and place is None
@@ -118,7 +118,7 @@ class CkanListing(Listing):
             url = unread_url(self._address.site, "named", record.name)
             return unreceived(url, record.error, {"name": record.name})
 
-        # Each run reads all lists: they have neither dates nor an identifier listing.
+        # Each run reads all package lists, because they have neither dates nor an identifier listing.
         self.dated, self.identifiers = False, None
         try:
             async with aclosing(self._lists.read_pages(listed["listed"] if listed else None)) as lists:
@@ -137,7 +137,7 @@ class CkanListing(Listing):
             raise
 
     def _is_without_search(self, problem: SourceError) -> bool:
-        """Return whether the lists may show what a search refuses; they know no filter of the user's."""
+        """Return whether the package lists can replace a refused search; they cannot apply the option `filter`."""
         return is_disabled(problem) and not self._options.filter
 
     async def _search_all(self, since: datetime | None, place: Any) -> AsyncGenerator[ListingPage]:
@@ -145,7 +145,7 @@ class CkanListing(Listing):
         behind, further = ("" if cursor.after is None or cursor.after.startswith("?") else cursor.after), 0
         async with aclosing(self._follow(cursor)) as parts:
             async for rows, page in parts:
-                # The places of rows without identifiers: behind the last identifier, and how many of them follow it.
+                # The places of rows without identifiers: the last identifier, and the number of such rows after it.
                 places: dict[int, dict[str, Any]] = {}
                 for position, row in enumerate(page.rows, page.start):
                     if name := id_of(row):
@@ -180,7 +180,7 @@ class CkanListing(Listing):
                 )
 
     async def count(self, since: datetime | None = None) -> int | None:
-        """Return how many datasets there are, or were modified since."""
+        """Return the number of datasets; with `since`, count only modified datasets."""
         try:
             page = await self._search(0, 0, since=stamp(since) if since else None)
         except SourceError as problem:
@@ -195,8 +195,8 @@ class CkanListing(Listing):
         return page.total
 
     async def read_identifiers(self) -> AsyncGenerator[IdentifierPage]:
-        """Yield the identifiers of all datasets."""
-        # However large the records are, identifiers are small.
+        """Yield the identifiers of all datasets, page by page."""
+        # The page size may have been reduced for large records; identifiers are small.
         self._portal.size.learn(self._options.page_size)
         cursor = PageCursor(ids=True)
         async with aclosing(self._follow(cursor)) as parts:
@@ -206,7 +206,7 @@ class CkanListing(Listing):
                 )
 
     async def read_record(self, url: str, handle: str | None = None) -> Row | None:
-        """Return one dataset by the URL of its item; if the option `filter` is set, search for it with that filter."""
+        """Request one dataset by the URL of its item; if the option `filter` is set, search for it with that filter."""
         name = self._address.identifier(url)
         if self._address.item(name) != url:
             return None
@@ -228,7 +228,7 @@ class CkanListing(Listing):
         except SourceRefusedError:
             refused = True
         if id_of(record) == name:
-            # A search shows no drafts, and private datasets only if it is asked for them.
+            # A search returns no drafts, and private datasets only if they are requested.
             is_private = record.get("private") is True and not self._options.include_private
             if not is_private and record.get("state") != "draft":
                 return self._row(record)
@@ -236,9 +236,9 @@ class CkanListing(Listing):
         return Row(Failed(url, "The portal lists this dataset, but does not show it."), absent=absent)
 
     async def retry(self, place: Any) -> Any | None:
-        """Request the row at a position, and the one before it, which shows whether rows have moved meanwhile.
+        """Request the row at a position and the preceding row, which shows whether rows have moved.
 
-        If they have, search the row that follows the same identifier.
+        If rows have moved, search for the row that follows the same identifier.
         """
         if "name" in place:
             return None if await self._lists.is_shown(str(place["name"])) else place
@@ -252,10 +252,10 @@ class CkanListing(Listing):
         return None if moved is None else {**place, "position": moved}
 
     async def _position_behind(self, name: str, position: int, since: str | None) -> int | None:
-        """Return the position of the unreadable row that follows an identifier; None if the next row can be read."""
+        """Return the position of the unreadable row after an identifier; None if the row after it can be read."""
 
         async def is_behind(at: int) -> bool | None:
-            """Return whether the row at a position comes later; None if it is the one that is looked for."""
+            """Return whether the row at a position comes after `name`; None if it is the unreadable row."""
             try:
                 page = await self._search(at, 1, since=since, ids=True, once=True)
             except UNRECEIVED:
@@ -277,7 +277,7 @@ class CkanListing(Listing):
         return None
 
     async def _follow(self, cursor: PageCursor) -> AsyncGenerator[tuple[list[Any], SearchPage]]:
-        """Yield the rows of each page that did not come before, and the page."""
+        """Yield the new rows of each page, together with the page."""
         async with self._portal.ahead() as ahead:
             while True:
                 page = await self._page(cursor)
@@ -287,8 +287,8 @@ class CkanListing(Listing):
                 cursor.move(page.start, page.rows, page.total, is_new=bool(rows))
                 size = self._portal.size.rows
                 if not cursor.ended:
-                    # Only if the positions of the next pages are known. A list of changes is not prefetched: if the
-                    # portal ignores the filter, it is left after a page.
+                    # Prefetch only if the positions of the next pages are known. A list of changes is not prefetched,
+                    # because the walk ends after one page if the portal ignores the filter.
                     starts: Iterable[int] = ()
                     if page.total is not None and size > 1 and cursor.overlaps and not cursor.since:
                         most = min(ahead.most, max(1, _AHEAD_BYTES // max(page.size_bytes, 1)))
@@ -301,13 +301,13 @@ class CkanListing(Listing):
                     return
 
     async def _page(self, cursor: PageCursor) -> SearchPage:
-        """Return the next page, whatever it takes: a record that cannot be received costs only itself."""
+        """Return the next page; if one of its records cannot be received, only this record fails."""
         start, since = cursor.position, cursor.since
 
         async def ask(rows: int) -> SearchPage:
             begin = start - 1 if cursor.overlaps and rows > 1 else start
             page = await self._search(begin, rows, since=since, ids=cursor.ids, could_be_less=rows > 1)
-            # Limit the page size to what the portal returns and to the memory for a page.
+            # Limit the page size to the portal's own limit and to the memory for a page.
             received = len(page.rows)
             if 0 < received <= page.asked // 2 and page.start + received < (page.total or 0):
                 self._portal.size.learn(received)
@@ -317,14 +317,14 @@ class CkanListing(Listing):
             return page
 
         try:
-            # A portal that fails over the filter fails each time: its count is requested once.
+            # A portal that fails on the filter fails each time, so its count is not retried.
             alive = partial(self._search, 0, 0, since=since, once=since is not None)
             return await self._portal.request_page(ask, alive=alive)
         except UNRECEIVED as problem:
             if isinstance(problem, TooMuchError) and self._portal.unread > MOST_UNREAD:
                 raise
             error = str(problem)
-        # The identifier of a record that cannot be received may be received alone.
+        # Try to receive only the identifier of a record that cannot be received.
         try:
             page = await self._search(start, 1, since=since, ids=True)
             names = [*map(id_of, page.rows)]
@@ -335,10 +335,10 @@ class CkanListing(Listing):
         return page._replace(start=start, rows=[PackageRow(name, error=error) for name in names])
 
     async def _is_end(self, cursor: PageCursor) -> bool:
-        """Return whether the listing ends before a row that fails and that is not counted.
+        """Return whether the listing ends before a row that fails and that is not included in the count.
 
-        It does if the row before comes first in the reverse order. Behind a row that failed as well this is unknown;
-        once that row can be read, a walk checks again.
+        The listing ends there if the previous row comes first in the reverse order. If the previous row failed as
+        well, this cannot be checked: return True, because a later walk checks again once that row can be read.
         """
         if cursor.after is not None and cursor.after.startswith("?"):
             return True
@@ -359,7 +359,7 @@ class CkanListing(Listing):
         could_be_less: bool = False,
         once: bool = False,
     ) -> SearchPage:
-        """Return one page, sorted by identifier; with `ids`, identifiers only."""
+        """Request one page, sorted by identifier; with `ids`, it contains only identifiers."""
         url = self._search_url(start, rows, since=since, ids=ids, last_first=last_first)
         try:
             return self._found(await self._portal.request(url, could_be_less=could_be_less, once=once), start, rows)
@@ -380,7 +380,7 @@ class CkanListing(Listing):
         return f"{self._address.action}/package_search?{urlencode(query)}"
 
     def _result(self, response: Response) -> Any:
-        """Return the result inside the envelope, which some portals leave out."""
+        """Return the result without its envelope, which some portals omit."""
         data = read_json(response.body, self._address.action)
         if isinstance(data, dict) and data.get("success") is False:
             error = data.get("error")
@@ -393,7 +393,7 @@ class CkanListing(Listing):
         try:
             answer = _ANSWER.decode(response.body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            pass  # another answer: a reported error, a page of a portal without an envelope, broken JSON
+            pass  # a different answer: a reported error, a page without an envelope, or broken JSON
         else:
             return SearchPage(
                 start, asked, [*map(self._unread, answer.result.results)], answer.result.count, clock, size
@@ -408,7 +408,7 @@ class CkanListing(Listing):
         raise UnreadableError(f"{self._address.action} answered with JSON that is no list of datasets.")
 
     def _unread(self, raw: msgspec.Raw) -> Any:
-        """Return a row of which no more is known than its identifier; one without is read at once."""
+        """Return a row with only its identifier parsed; parse the whole row if it has no identifier."""
         try:
             named = _NAMED.decode(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -424,7 +424,7 @@ class CkanListing(Listing):
         return row if raw is None else read_json(bytes(raw), self._address.action)
 
     def _placed(self, places: Mapping[int, Mapping[str, Any]], row: Any) -> Row:
-        """Return a row with its place; an unreceived one is named after the identifier before it."""
+        """Return a row with its place; the URL of an unreceived row contains the identifier before it."""
         made = self._row(row)
         place = places.get(id(row))
         if place is None:
@@ -468,7 +468,7 @@ class CkanListing(Listing):
 
 
 class PagePart(NamedTuple):
-    """Rows of a page that are parsed together; the next row is at `end`, after the one with the identifier `after`."""
+    """Rows of a page that are parsed together; the next part begins at `end`, after the identifier `after`."""
 
     rows: list[Any]
     end: int = 0
@@ -476,7 +476,7 @@ class PagePart(NamedTuple):
 
 
 def _parted(taken: list[Any], page: SearchPage) -> Iterator[PagePart]:
-    """Yield the rows taken from a page in parts that are small enough to be parsed; the last part may be empty."""
+    """Yield the rows taken from a page in parts that are small enough to parse; the last part may be empty."""
     wanted, rows, size = {*map(id, taken)}, [], 0
     for number, row in enumerate(page.rows, 1):
         if id(row) in wanted:
@@ -489,7 +489,7 @@ def _parted(taken: list[Any], page: SearchPage) -> Iterator[PagePart]:
 
 
 def _modified(date: Any) -> datetime | None:
-    """Parse a date; the form that CKAN writes is parsed faster."""
+    """Parse a date; CKAN's usual format is parsed by a faster method."""
     if isinstance(date, str) and _BARE.fullmatch(date):
         try:
             return datetime.fromisoformat(date).replace(tzinfo=UTC)

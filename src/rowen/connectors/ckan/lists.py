@@ -1,8 +1,8 @@
-"""The datasets of a CKAN portal that cannot be searched: by its lists, and one by one.
+"""The datasets of a CKAN portal without a search, read from its package lists or one by one.
 
-`current_package_list_with_resources` gives whole records, many at a time. Where it does not work, `package_list` gives
-the names of all datasets, and each is requested by `package_show`. Neither shows what was modified, so that each run
-reads all of them; what is the same as before is not even parsed.
+`current_package_list_with_resources` returns whole records, many at a time. If it does not work, `package_list`
+returns the names of all datasets, and each dataset is requested by `package_show`. Neither shows which datasets were
+modified, so each run reads all of them; unchanged records are not parsed.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -29,8 +29,8 @@ from rowen.formats.json import read_json
 from rowen.model.url import quoted
 from rowen.net.response import Response
 
-# Datasets that are requested one by one and make a page. An interrupted run requests so many again; with fewer, the
-# place would be written more often than anything else.
+# The number of individually requested datasets in a page. An interrupted run requests at most so many again; with
+# fewer, writing the place would take most of the transactions.
 SHOWN_AT_ONCE = 20
 
 
@@ -42,7 +42,7 @@ class Unshown(NamedTuple):
 
 
 class ListPage(NamedTuple):
-    """Some records, each as JSON or `Unshown`; `missing` are named, but the portal has or shows no such dataset."""
+    """Some records, each as JSON or `Unshown`; `missing` counts listed names whose dataset is not available."""
 
     records: Sequence[msgspec.Raw | Unshown]
     place: Any
@@ -60,12 +60,12 @@ class _Shown(msgspec.Struct):
 
 
 def is_disabled(problem: SourceError) -> bool:
-    """Return whether an error means that the portal has no search, and not that it is slow, away or broken."""
+    """Return whether an error means that the portal has no search; False if it is slow, unreachable or broken."""
     return not isinstance(problem, FetchError | SourceBusyError | TooMuchError | UnreadableError)
 
 
 class PackageLists:
-    """The lists of one portal."""
+    """The package lists of one portal."""
 
     def __init__(self, portal: PortalClient, action: str) -> None:
         self._portal = portal
@@ -82,7 +82,7 @@ class PackageLists:
         return sorted({name for value in result if (name := word(value))})
 
     async def read_pages(self, place: Any = None) -> AsyncGenerator[ListPage]:
-        """Yield all records from a place on; raises if the portal has no such lists."""
+        """Yield all records from a place on; raise an error if the portal has no package lists."""
         names = await self.names()
         if place is None:
             try:
@@ -99,7 +99,7 @@ class PackageLists:
                 yield page
 
     async def is_shown(self, name: str) -> bool:
-        """Return whether a dataset can be received, or is no longer there; asks once."""
+        """Request a dataset once; return False only if it exists and still cannot be received."""
         try:
             await self._portal.request(self._url_of(name), once=True)
         except (SourceGoneError, SourceRefusedError):
@@ -109,16 +109,17 @@ class PackageLists:
         return True
 
     async def _read_lists(self, offset: int, declared: int) -> AsyncGenerator[ListPage]:
-        """Yield pages by offset, until one is empty or all declared records came.
+        """Yield pages by offset, until a page is empty or all declared records were received.
 
-        The newest come first in most portals: an edit during the walk may hide a record, which the count then shows.
+        Most portals list the newest records first: an edit during the walk may hide a record, and the count then
+        reveals it.
         """
         while True:
             wanted, records, response = await self._portal.request_page(
                 partial(self._records, offset), alive=self.names
             )
             offset += len(records)
-            # A portal that ignores the limit has given everything at once.
+            # A portal that ignores the limit returns all records at once.
             is_end = not records or offset >= declared or len(records) > wanted
             place = None if is_end else {"offset": offset}
             yield ListPage(records, place, declared, self._portal.clock(response))
@@ -126,7 +127,7 @@ class PackageLists:
                 return
 
     async def _records(self, offset: int, rows: int) -> tuple[int, list[msgspec.Raw], Response]:
-        """Return how many records were requested, and the records."""
+        """Return the number of requested records, the records, and the response."""
         url = f"{self._action}/current_package_list_with_resources?limit={rows}&offset={offset}"
         response = await self._portal.request(url, could_be_less=rows > 1)
         try:
@@ -135,7 +136,7 @@ class PackageLists:
             raise UnreadableError(f"{url} answered with JSON that is no list of datasets.") from None
 
     async def _read_one_by_one(self, place: Any, names: list[str]) -> AsyncGenerator[ListPage]:
-        """Yield the datasets one by one; prefetch as many as the host allows."""
+        """Request the datasets one by one and yield them in pages; prefetch as many as the host allows."""
         left = [name for name in names if name > str(place["after"])]
         async with self._portal.ahead() as ahead:
             for begin in range(0, max(len(left), 1), SHOWN_AT_ONCE):
@@ -148,7 +149,7 @@ class PackageLists:
                         response = await self._portal.request(self._url_of(name), could_be_less=True)
                         records.append(msgspec.json.decode(response.body, type=_Shown).result)
                     except (SourceGoneError, SourceRefusedError):
-                        # The portal does not have or show it.
+                        # The portal does not have this dataset or does not show it.
                         continue
                     except UNRECEIVED as problem:
                         records.append(self._passed(name, problem))

@@ -1,8 +1,9 @@
-"""The position of one pass over a CKAN listing: page by page, sorted by identifier, without a gap.
+"""The position of one walk over a CKAN listing, which is read page by page, sorted by identifier, without gaps.
 
-Each page begins with the last row of the one before. If it does not, the listing has changed (a dataset before was
-deleted, say, so that another slipped past the page border): the pass steps back until the two pages join again. Without
-that, as many additions as deletions would make the count right although a record was missed.
+Each page begins with the last row of the previous page. If it does not, the listing has changed. For example, an
+earlier dataset was deleted, so that a later one moved across the page border. The walk then steps back until two pages
+overlap again. Otherwise equal numbers of additions and deletions would make the count correct although a record was
+missed.
 """
 
 import logging
@@ -18,16 +19,16 @@ from rowen.connectors.catalog.text import word
 from rowen.formats.json import payload_of
 from rowen.model.hashes import body_hash
 
-# Steps back after which a listing is taken for one without an order: each costs a page, and a busy portal needs few.
+# Steps back after which a listing counts as unordered: each costs a page, and a busy portal causes only a few.
 MOST_SETBACKS = 20
 log = logging.getLogger(__name__)
 
 
 class PackageRow(NamedTuple):
-    """A row that is not parsed: a page of them takes a fifth of the memory of a parsed one.
+    """An unparsed row, which takes a fifth of the memory of a parsed row.
 
-    `raw` is the record as it came; None if it could not be received, for the reason `error`. The identifier is empty if
-    that could not be received either. A row that `is_listed` is no tombstone, and describes no harvest.
+    `raw` is the received record; None if it could not be received, for the reason `error`. `id` is empty if the
+    identifier could not be received either. `is_listed` is unset for tombstones and for descriptions of harvests.
     """
 
     id: str
@@ -50,16 +51,17 @@ def is_missing(row: Any) -> bool:
 
 
 def mark_of(row: Any) -> str:
-    """Return the identifier of a row, or a hash of the whole row."""
+    """Return the identifier of a row; if it has none, a hash of the whole row."""
     return id_of(row) or "?" + body_hash(payload_of(row) or b"").hex()[:32]
 
 
 @dataclass(slots=True)
 class PageCursor:
-    """The position of a pass: the next row is at `position`, after the one marked `after`.
+    """The position of a walk: the next row is at `position`, after the row identified by `after`.
 
-    `repeated` is set if the listing ended with a page that came before, `ends_by_count` if only the count says that the
-    last page was the last. `overlaps` is set if the next page should begin with the last row.
+    `repeated` is set if the listing ended with a repeated page. `ends_by_count` is set if only the declared count
+    indicates that the last page was read. `overlaps` is set if the next page should begin with the last row of this
+    page.
     """
 
     since: str | None = None
@@ -83,11 +85,11 @@ class PageCursor:
 
     @property
     def _is_steady(self) -> bool:
-        """Return whether the order of the listing can be relied on."""
+        """Return whether the listing has a stable order."""
         return self._setbacks <= MOST_SETBACKS
 
     def joins(self, start: int, rows: Sequence[Any], count: int | None, *, step: int) -> bool:
-        """Return whether a page follows the one before without a gap; if not, the pass has been set back."""
+        """Return whether a page follows the previous page without a gap; if it does not, step back."""
         if not self._is_steady or self.after is None or start >= self.position:
             return True
         marks = [mark_of(row) for row in rows]
@@ -104,7 +106,7 @@ class PageCursor:
         return False
 
     def starts(self, rows: int, count: int) -> Iterator[int]:
-        """Yield where the next pages of so many rows begin, if all goes well, up to the one that confirms the end."""
+        """Yield the expected starts of the next pages of `rows` rows, including the page that confirms the end."""
         position = self.position
         while True:
             start = position - 1 if self.overlaps and rows > 1 else position
@@ -114,11 +116,11 @@ class PageCursor:
             position = min(start + rows, count)
 
     def take(self, start: int, rows: Sequence[Any]) -> list[Any]:
-        """Return the rows that are new, and those that really are there again.
+        """Return the new rows, and the rows that the listing really contains more than once.
 
-        A row is taken for a repeat only beside its like in one answer. One that comes again with a later page may be
-        there but once: where the order changes, or something was added further up, pages overlap. A row without an
-        identifier counts wherever no row stood before.
+        A row counts as a repetition only if the same answer contains an equal row. A row that comes again on a later
+        page may exist only once: pages overlap if the order changes or a record is inserted before. A row without an
+        identifier counts at every position that was not read before.
         """
         taken: list[Any] = []
         here: Counter[str] = Counter()
@@ -136,10 +138,10 @@ class PageCursor:
         return taken
 
     def move(self, start: int, rows: Sequence[Any], count: int | None, *, is_new: bool) -> None:
-        """Store the next position, and whether the listing has ended."""
+        """Set the next position, and whether the listing has ended; `is_new` is set if the page had new rows."""
         end = start + len(rows)
         stepped_back, self._stepped_back = self._stepped_back, False
-        # A list of changes mostly has one page: whether to confirm that is decided by the walk.
+        # A list of changes usually has one page: the walk decides whether to request another page to confirm the end.
         self.ends_by_count = self.since is not None and not start and end >= (count or end + 1)
         if not is_new and not stepped_back:
             self.repeated = end > self._frontier
@@ -149,5 +151,5 @@ class PageCursor:
         self.at_end = count is not None and self._frontier >= count
         self.position = end
         self.after = mark_of(rows[-1]) if rows else self.after
-        # A page that began with a row on which the portal fails would fail as well.
+        # A page that begins with a row on which the portal fails would fail as well.
         self.overlaps = self._is_steady and end > 0 and not (rows and is_missing(rows[-1]))

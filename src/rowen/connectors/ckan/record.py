@@ -12,21 +12,21 @@ from rowen.connectors.catalog.resources import columns_of_schema, format_of, siz
 from rowen.connectors.catalog.text import codes_of, one_of, plain, word, wordings
 from rowen.connectors.ckan.address import CkanAddress
 
-# They change with other records, or when the record is viewed.
+# These values change with other records, or when the record is viewed.
 _VOLATILE = frozenset(
     {"tracking_summary", "num_followers", "package_count", "followers", "views_total", "views_recent", "score"}
 )
 _NESTED = ("organization", "groups", "resources")
-# DKAN calls its extras by their labels.
+# DKAN uses the labels of its extras as their keys.
 _DKAN_PLACE = "spatial / geographical coverage"
-# CKAN itself has no fields for coverage: these are from its extensions, and from data.gov.au and Zürich.
+# CKAN itself has no fields for coverage: these come from its extensions, and from data.gov.au and Zürich.
 _PLACES = ("spatial", "spatial_coverage", "spatialRelationship", *(f"{_DKAN_PLACE} {n}" for n in ("area", "location")))
 _PERIODS = (
     ("temporal_start", "temporal_end"),
     ("temporal_coverage_from", "temporal_coverage_to"),
     ("temporal-extent-begin", "temporal-extent-end"),
 )
-# Of ISO 19115 as ckanext-spatial keeps it, of DCAT as ckanext-dcat does, and the type of the package itself.
+# The type by ISO 19115 (ckanext-spatial), by DCAT (ckanext-dcat), and the type of the package itself.
 _KINDS = ("resource-type", "hierarchy_level", "dcat_type", "type")
 _TIMES = ("temporal_coverage", "temporal", "timeRange", "temporal coverage")
 
@@ -42,12 +42,12 @@ def dataset_of(record: Json, address: CkanAddress, *, language: str | None = Non
     wording = wordings(record.get("title"), notes, preferred=language)
     name = word(record.get("name"))
     places = (place_of(value, wording.language) for field in _PLACES if (value := _either(record, extras, field)))
-    # Harvested metadata, an extension's type of packages, or data.gov's mark of a collection.
+    # A collection by the flag of data.gov; otherwise the type of harvested metadata or of the package.
     is_collection = word(_either(record, extras, "collection_metadata")).casefold() == "true"
     record_kind = "series" if is_collection else kind_named(word(_either(record, extras, name)) for name in _KINDS)
     languages = record.get("language") or extras.get("language")
     if isinstance(languages, str) and languages.startswith("["):
-        # An extra holds texts only: a list in it is written as JSON.
+        # An extra can contain only text, so a list in it is written as JSON.
         with suppress(ValueError, RecursionError):
             languages = json.loads(languages)
     return Dataset(
@@ -107,7 +107,7 @@ def _group_names(record: Json, language: str | None) -> Iterator[str]:
 
 
 def _is_dkan(record: Json) -> bool:
-    """Return whether a record is DKAN's, which has no organisations: a group is the publisher."""
+    """Return whether a record comes from DKAN, which has no organisations: a group is the publisher."""
     return "organization" not in record and "owner_org" not in record
 
 
@@ -153,7 +153,7 @@ def _either(record: Json, extras: Json, name: str) -> Any:
 
 
 def steady(record: Json) -> dict[str, Any]:
-    """Return the record without values that change by themselves."""
+    """Return the record without volatile values."""
 
     def stripped(value: Any) -> Any:
         if not isinstance(value, dict) or _VOLATILE.isdisjoint(value):

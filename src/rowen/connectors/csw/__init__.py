@@ -1,4 +1,4 @@
-"""Catalogue services for the web (CSW 2.0.2 and 3.0): walked by identifier, then read for changes."""
+"""Catalogue services for the web (CSW 2.0.2 and 3.0): a whole walk by identifier first, then only changes."""
 
 from collections.abc import AsyncGenerator
 
@@ -25,10 +25,10 @@ class Csw(SingleRecords):
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """Return the service at an address, by its capabilities."""
+        """Return the service at an address if its capabilities are found there; None otherwise."""
         if probe.page is not None and is_capabilities(probe.page.body):
             return accept(probe.url)
-        # GeoNetwork has its service below its own address.
+        # The service of GeoNetwork is below the address of the site.
         site, path, _ = probe.base.partition("/geonetwork")
         address = f"{site}{path}/srv/eng/csw" if path and "/csw" not in probe.base else probe.url
         base = accept(f"{probe.base}/csw" if probe.base == probe.origin else address)

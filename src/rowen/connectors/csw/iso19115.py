@@ -1,6 +1,6 @@
-"""Geographic metadata by ISO 19115, encoded as ISO 19139 (gmd) or as ISO 19115-3 (mdb).
+"""Map geographic metadata by ISO 19115, encoded as ISO 19139 (gmd) or as ISO 19115-3 (mdb).
 
-The encodings differ in namespaces and in some names, so that reading by local names serves both.
+The encodings differ in namespaces and in some names, so one reader by local names covers both.
 """
 
 import re
@@ -18,23 +18,23 @@ _BOX = ("westBoundLongitude", "southBoundLatitude", "eastBoundLongitude", "north
 _ROLES = ("publisher", "owner", "resourceProvider", "custodian", "pointOfContact")
 _PARTIES = "{*}pointOfContact/*", "{*}citation/{*}CI_Citation/{*}citedResponsibleParty/*"
 _PROTOCOL = re.compile(r"(OGC:[A-Z0-9]+|ESRI:[A-Za-z0-9]+|WWW:[A-Z]+)")
-_MOST_MB = 1e9  # a petabyte: what is said to be larger was given in bytes, or is a mistake
+_MOST_MB = 1e9  # a petabyte: a larger value is in bytes, or is a mistake
 
 
 def is_iso(record: Element) -> bool:
-    """Return whether a record is one of ISO 19115, in whichever writing."""
+    """Return whether a record is ISO 19115, in either encoding."""
     return local(record.tag) in ("MD_Metadata", "MI_Metadata")
 
 
 def identifier(record: Element) -> str:
-    """Return the identifier of the metadata."""
+    """Return the identifier of the metadata; empty if there is none."""
     return _words(record.find("{*}fileIdentifier")) or _words(
         record.find("{*}metadataIdentifier/{*}MD_Identifier/{*}code")
     )
 
 
 def stamp(record: Element) -> str:
-    """Return the date of the metadata, as it is written."""
+    """Return the date of the metadata in its original form."""
     if old := _words(record.find("{*}dateStamp")):
         return old
     dates = _dates(record.findall("{*}dateInfo/{*}CI_Date"))
@@ -42,7 +42,7 @@ def stamp(record: Element) -> str:
 
 
 def dataset(bare: Dataset, record: Element, language: str | None) -> Dataset:
-    """Return the dataset that the metadata describes."""
+    """Return the dataset that the metadata describes; `bare` has its URL and identifier."""
     about = record.find("{*}identificationInfo/*")
     if about is None:
         return replace(bare, modified=iso(stamp(record)))
@@ -51,7 +51,7 @@ def dataset(bare: Dataset, record: Element, language: str | None) -> Dataset:
         for path in ("{*}locale/{*}PT_Locale", "{*}otherLocale/{*}PT_Locale")
         for locale in record.findall(path)
     }
-    # The main language of the metadata, and those of the data.
+    # The main language of the metadata, and the languages of the data.
     of_locale = "{*}defaultLocale/{*}PT_Locale/{*}language"
     main = _language(record.find("{*}language")) or _language(record.find(of_locale)) or None
     languages = filter(None, map(_language, about.findall("{*}language") + about.findall(of_locale)))
@@ -67,7 +67,7 @@ def dataset(bare: Dataset, record: Element, language: str | None) -> Dataset:
     scopes = record.findall("{*}hierarchyLevel")
     scopes += record.findall("{*}metadataScope/{*}MD_MetadataScope/{*}resourceScope")
     codes = [code for scope in scopes for value in scope if (code := value.get("codeListValue") or said(value))]
-    # Without a scope it is a dataset, as in the standard, unless it describes a service.
+    # Without a scope the record describes a dataset, as in the standard, unless it identifies a service.
     default_kind = "service" if local(about.tag) == "SV_ServiceIdentification" else None
     return replace(
         bare,
@@ -89,13 +89,13 @@ def dataset(bare: Dataset, record: Element, language: str | None) -> Dataset:
 
 
 def form_of(protocol: str) -> str:
-    """Return the service or kind of link that a protocol stands for, without the version of either."""
+    """Return the type of service or link of a protocol, without the version."""
     match = _PROTOCOL.match(protocol)
     return match[1] if match else protocol
 
 
 def _words(tree: Element | None) -> str:
-    """Return the text of a property in the main language; of a code, its value."""
+    """Return the text of a property in the main language; if the property is a code, return its value."""
     for part in tree if tree is not None else ():
         if local(part.tag) != "PT_FreeText":
             return "\n".join(line.strip() for line in "".join(part.itertext()).strip().splitlines()) or part.get(
@@ -123,7 +123,7 @@ def _language(tree: Element | None) -> str:
 
 
 def _publisher(record: Element, about: Element) -> str:
-    """Return the organisation whose role is the nearest to publishing."""
+    """Return the organisation with the most suitable role: publisher first, then owner."""
     parties = [party for path in _PARTIES for party in about.findall(path)] + record.findall("{*}contact/*")
     names: list[tuple[str, str]] = []
     for party in parties:
@@ -135,7 +135,7 @@ def _publisher(record: Element, about: Element) -> str:
 
 
 def _licence(about: Element) -> str:
-    """Return the constraints of use: the address of a licence if there is one, else text."""
+    """Return the constraints of use: the address of a licence if there is one, else the first text."""
     blocks = about.findall("{*}resourceConstraints/*")
     blocks.sort(key=lambda block: block.find("{*}useConstraints") is None)
     texts: list[str] = []
@@ -144,7 +144,7 @@ def _licence(about: Element) -> str:
             if local(part.tag) in ("otherConstraints", "useLimitation"):
                 anchor = part.find("{*}Anchor")
                 texts += [address_of_licence(anchor.get(_HREF, "") if anchor is not None else ""), _words(part)]
-        # A licence may be cited as a document.
+        # A licence may be given as a cited document.
         for cited in block.findall("{*}reference/{*}CI_Citation"):
             linkages = cited.findall("{*}onlineResource/{*}CI_OnlineResource/{*}linkage")
             texts += [*(address_of_licence(_words(linkage)) for linkage in linkages), _words(cited.find("{*}title"))]

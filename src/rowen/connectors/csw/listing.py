@@ -1,4 +1,4 @@
-"""The records of a catalogue service, window by window."""
+"""The listing of a catalogue service, read window by window."""
 
 import logging
 from collections.abc import AsyncGenerator, Mapping
@@ -39,12 +39,12 @@ from rowen.model.items import Failed, Fetched, Validators
 from rowen.model.text import attempt
 from rowen.model.url import address
 
-# So many records some servers show and count, and no more.
+# Some servers return and count only this many records.
 WINDOW = 10_000
 _BEYOND = "The catalogue counts {} records, but shows no more than {}."
-# Records in a row that can neither be read nor named: one or two are broken records, more are a broken server.
+# Consecutive records that can be neither read nor identified: one or two are broken records, more mean a broken server.
 MOST_HOLES = 3
-_PAYLOAD_BYTES = 1 << 20  # what quarantine keeps of an answer
+_PAYLOAD_BYTES = 1 << 20  # the part of a response that quarantine stores
 _ACCEPT = "application/xml, text/xml;q=0.9, */*;q=0.5"
 _SENT = "application/xml"
 log = logging.getLogger(__name__)
@@ -52,9 +52,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """Consecutive records, how many match the request, and how many were requested.
+    """Consecutive records, the number of matching records, and the number of requested records.
 
-    `unshown` are said to be in the answer, or behind it, and are not. `doubt` is why they may not be the last ones.
+    `unshown` counts records that the service declares but does not return. `doubt` is the reason why more records may
+    follow.
     """
 
     rows: list[Row]
@@ -86,21 +87,22 @@ class Catalogue(Listing):
     def _begin(self) -> None:
         """Reset the state of the previous walk.
 
-        `_last` is the last item that came, `_holes` how many records in a row could neither be read nor named, and
-        `_unnamed` how many in all. `_is_unexplained` is set if a page failed, and no record was found to cause it.
+        `_last` is the URL of the last item received. `_holes` counts consecutive records that could be neither read
+        nor identified, and `_unnamed` counts all such records. `_is_unexplained` is set if a page failed and no record
+        was found to cause it.
         """
         self._last = ""
         self._holes = self._unnamed = 0
         self._is_unexplained = False
 
     def open(self, known: Noted) -> None:
-        """Use the dialect of the last run, if there was one."""
+        """Use the dialect of the previous run if it is stored."""
         self._dialect = parse_stored(known.notes, CswDialect) if known.notes else None
         if known.notes and self._dialect is None:
             known.forget()
 
     def notes(self) -> Mapping[str, Any]:
-        """Return the dialect of the service."""
+        """Return the dialect of the service, which is stored for the next run."""
         return asdict(self._dialect) if self._dialect else {}
 
     @property
@@ -110,12 +112,12 @@ class Catalogue(Listing):
     async def read_pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
-        """Yield the pages in the order of identifiers or, beyond what a service shows at once, in that of dates."""
+        """Yield the pages sorted by identifier or, if the service limits the number of results, by date."""
         by_date, at = place.get("by_date") if place else None, place.get("at", 1) if place else 1
         doubt = None
         if place is None and since is None:
             matched = await self._detect_dialect()
-            # The service shows no more than its window if it counts just as many, or fails beyond.
+            # The service returns only its window if the count equals the window, or if requests beyond the window fail.
             is_narrow = matched == WINDOW
             if matched is not None and matched > WINDOW:
                 try:
@@ -127,13 +129,13 @@ class Catalogue(Listing):
         elif since is not None and not await self._find_date():
             yield ListingPage([], doubt="The catalogue cannot be queried by date.")
             return
-        # Dates of metadata are days as often as times: a whole day is requested.
+        # Dates of metadata often have no time, so a whole day is requested.
         day = since.replace(hour=0, minute=0, second=0, microsecond=0) if since else None
         async for page in self._read_numbered(at, day, doubt) if by_date is None else self._read_dated(by_date):
             yield page
 
     async def count(self, since: datetime | None = None) -> int | None:
-        """Return how many records there are; a count that is as many as some servers count at most is none."""
+        """Return the number of records; None if it equals the number at which some services stop counting."""
         if since is None:
             matched, self._counted = self._counted, None
             matched = (await self._ask(CswQuestion())).matched if matched is None else matched
@@ -141,14 +143,14 @@ class Catalogue(Listing):
         if not await self._find_date():
             return 0
         try:
-            # Some services count records that they do not return: check one record.
+            # Some services count records that they do not return, so request one record.
             answer = await self._ask(CswQuestion(size=1, since=since, brief=True))
         except UnreadableError:
             return 0
         return answer.matched if answer.records else 0
 
     async def read_record(self, url: str, handle: str | None = None) -> Row | None:
-        """Return one record by the URL of its item, in the schema of the listing."""
+        """Request one record by the URL of its item, in the same schema as the listing."""
         dialect, identifier = self._dialect, identifier_in(url)
         if dialect is None or item_url(self._url, identifier) != url:
             return None
@@ -158,7 +160,7 @@ class Catalogue(Listing):
         return rows[0] if rows else Row(Failed(url, "The service does not show this record."), absent=True)
 
     async def _detect_dialect(self) -> int | None:
-        """Find a dialect that the service answers; return the declared number of records."""
+        """Find a dialect that the service supports; return the declared number of records."""
         stored = self._dialect
         capabilities = await self._capabilities()
         self._dates = capabilities.dates
@@ -172,7 +174,7 @@ class Catalogue(Listing):
                 try:
                     return (await self._ask(CswQuestion())).matched
                 except CswRefusalError as problem:
-                    # A report that does not blame the question is not believed at once.
+                    # An error that does not concern the request may be temporary, so the request is repeated once.
                     if problem.is_question:
                         raise
                     return (await self._ask(CswQuestion())).matched
@@ -198,7 +200,7 @@ class Catalogue(Listing):
         raise SourceError(f"{self._url} did not answer GetCapabilities: {why}")
 
     async def _find_date(self) -> bool:
-        """Return whether records can be filtered by date; find the first property that works."""
+        """Return whether records can be filtered by date; choose the first date property that works."""
         if self._dialect is None or self._dialect.modified:
             return self._dialect is not None
         if not self._dates:
@@ -220,7 +222,7 @@ class Catalogue(Listing):
         return PageRequest(ask(dialect.url, question.arguments(dialect)))
 
     async def _read_numbered(self, at: int, since: datetime | None, doubt: str | None) -> AsyncGenerator[ListingPage]:
-        """Yield the pages by position; only received records advance it."""
+        """Yield the pages by position, which only received records advance."""
         largest, matched = 0, None
         begin = stamp(since) if since else None
         self._begin()
@@ -254,10 +256,10 @@ class Catalogue(Listing):
                     ends_by_count=ends_by_count,
                 )
                 if page.place is not None:
-                    # Only full pages of a service that sorts them are prefetched: without an order there are no
-                    # places, and one that gives less than it is asked for has its own idea of where the next one
-                    # begins. What was modified fits on a page or two. Pages shift when a record comes or goes between
-                    # them; the count that each of them declares tells, in any order.
+                    # Only full pages of a service that sorts its records are prefetched: without an order there are no
+                    # stable positions, and if a service returns fewer records than requested, the next position is
+                    # unknown. Changes fit on a page or two. If a record is added or deleted between pages, they shift;
+                    # the count that each page declares reveals this.
                     size, dialect = self._portal.size.rows, self._dialect
                     places = range(0)
                     if dialect and dialect.sort and not since and len(rows) >= size and page.declared:
@@ -269,9 +271,9 @@ class Catalogue(Listing):
                     return
 
     async def _end(self, question: CswQuestion) -> _Window:
-        """Return the window after the last declared record: empty, or an error that there is nothing.
+        """Return the window after the last declared record: empty, or with records if the count was too low.
 
-        The count may be too low, and the error may be that of a record over which the service fails.
+        If the request fails, the service may report the end by an error, or fail on a further record.
         """
         size = self._portal.size.rows
         try:
@@ -285,21 +287,21 @@ class Catalogue(Listing):
         return _Window(rows, answer.matched, size)
 
     def _is_end_unproved(self, question: CswQuestion) -> bool:
-        """Return whether only the count says that a place is behind the last record.
+        """Return whether only the declared count shows that a position is after the last record.
 
-        Behind a record that could not be named either, a walk checks again once that one can be read.
+        After an unidentified record the end cannot be checked; a later walk checks it once that record can be read.
         """
         return question.at == 1 or question.by_date or not self._is_sorted or self._holes > 0
 
     def _ended(self, question: CswQuestion, matched: int | None, problem: SourceError) -> _Window:
-        """Return the end of a list that is known from the count alone, which may be too low."""
+        """Return the end of a list that only the declared count shows, with a doubt if the count may be too low."""
         is_empty = question.at == 1 and question.since is not None and not question.by_date
         doubted = is_empty or (self._is_unexplained and self._is_end_unproved(question) and not self._holes)
         why = f"The service fails behind the {question.at - 1} records that it counts: {problem}"
         return _Window([], matched, 1, doubt=why if doubted else None)
 
     async def _read_dated(self, place: Any) -> AsyncGenerator[ListingPage]:
-        """Yield the pages by date: no window ends them, but records without a date are in none of them."""
+        """Yield the pages by date, so that no result limit ends them; records without a date are missing."""
 
         async def answer(question: chronology.DatedQuestion) -> chronology.DatedAnswer:
             window = await self._window(CswQuestion(question.skip + 1, since=question.after or FAR_PAST, by_date=True))
@@ -317,7 +319,7 @@ class Catalogue(Listing):
             yield replace(page, place=following, doubt=page.doubt or doubt)
 
     async def _window(self, question: CswQuestion) -> _Window:
-        """Return the next records; if a request fails, request fewer, until the failing record is isolated."""
+        """Return the next records; if a request fails, request fewer until the failing record is isolated."""
         sizes: list[int] = []
 
         async def once(size: int) -> CswAnswer:
@@ -335,20 +337,20 @@ class Catalogue(Listing):
         self._is_unexplained = self._is_unexplained or sizes[-1] < sizes[0]
         rows = await one_by_one(self._row, answer.records)
         self._last = rows[-1].url if rows else self._last
-        # Without an order, a wrong number of returned records proves nothing.
+        # If the records are not sorted, a wrong number of returned records proves nothing.
         unshown = max(0, min(answer.returned or 0, sizes[-1]) - len(answer.records)) if self._is_sorted else 0
         return _Window(rows, answer.matched, sizes[-1], unshown=unshown, stumbled=len(sizes) > 1)
 
     async def _hole(self, question: CswQuestion, problem: SourceError) -> _Window:
-        """Return a single record that cannot be read: its identifier may still be had, in the plainest form."""
+        """Return a window with one unreadable record; try to receive its identifier in the brief form."""
         payload = self._answer
         try:
             answer = await self._ask(replace(question, size=1, brief=True), once=True)
         except (UnreadableError, TooMuchError):
-            # The count can be had, whatever is wrong with the record.
+            # The service returns the count even if the record is broken.
             answer = await self._ask(replace(question, at=1, size=0))
         matched = answer.matched
-        # A place at which a walk goes on may be far behind an end that came nearer meanwhile.
+        # The position of a resumed walk may be far after the end, if records were deleted meanwhile.
         is_far = not self._last and question.at - 1 > (matched or 0)
         if matched is not None and question.at > matched and (is_far or self._is_end_unproved(question)):
             return self._ended(question, matched, problem)
@@ -360,7 +362,7 @@ class Catalogue(Listing):
         self._unnamed += not identifier
         if not identifier and (self._holes >= MOST_HOLES or await self._shows_nothing(question, matched)):
             raise problem
-        # A hole is named by its position or, in a list of changes, whose positions move, by its number.
+        # An unidentified record is named by its position or, in a list of changes, whose positions move, by its number.
         name: tuple[str | int, ...] = (question.at,)
         if question.since is not None:
             name = (stamp(question.since), question.at) if question.by_date else ("modified", self._unnamed)
@@ -372,9 +374,10 @@ class Catalogue(Listing):
         )
 
     async def _shows_nothing(self, question: CswQuestion, matched: int | None) -> bool:
-        """Return whether the service is broken and not the records: it returned none of those requested.
+        """Return whether the service, not its records, is broken: no requested record could be received.
 
-        Of a list of changes, often a single record, this is no sign if other records can be requested by date.
+        A list of changes often has a single record. Its failure does not count if other records can be requested by
+        date.
         """
         if self._holes < question.at or question.at < (matched or 0):
             return False
@@ -386,9 +389,9 @@ class Catalogue(Listing):
             return True
 
     async def retry(self, place: Any) -> Any | None:
-        """Request the record at a place alone, by number or by date.
+        """Request the record at a place individually, by position or by date.
 
-        A service may also fail behind its end: a place that no longer exists is not one that still fails.
+        A service may also fail after its end, so a place that no longer exists does not count as failing.
         """
         if self._dialect is None:
             return None
@@ -412,9 +415,9 @@ class Catalogue(Listing):
             raise
 
     async def _is_behind(self, question: CswQuestion) -> bool:
-        """Return whether a place is behind the last record."""
+        """Return whether a position is after the last record."""
         matched = (await self._ask(replace(question, at=1, size=0), once=True)).matched
-        # The count that follows in the same run needs no request.
+        # Keep the count, so that the next count in the same run needs no request.
         self._counted = matched if question.since is None else self._counted
         if matched is None or question.at <= matched:
             return False
@@ -422,16 +425,16 @@ class Catalogue(Listing):
         return question.at - 1 > matched or self._is_end_unproved(question) or await self._is_end(question)
 
     async def _is_end(self, question: CswQuestion) -> bool:
-        """Return whether the record before this place is the last one, whatever is counted behind it.
+        """Return whether the record before this position is the last one, whatever count the service declares.
 
-        It is if it comes first in the reverse order: a service that only fails over the following records names
-        another one then.
+        It is the last one if it comes first in the reverse order. If the service only failed on the following records,
+        another record would come first.
         """
         if question.at == 1 or question.by_date or not self._is_sorted:
             return False
         try:
             answer = await self._ask(CswQuestion(size=1, since=question.since, brief=True, last_first=True))
-            # A walk that was resumed here has no record yet.
+            # A walk that was resumed at this position has not received a record yet.
             place = replace(question, at=question.at - 1, size=1, brief=True)
             before = [] if self._last else (await self._ask(place)).records
         except (UnreadableError, TooMuchError):
@@ -443,7 +446,7 @@ class Catalogue(Listing):
         return bool(last) and (first == last if first else not is_named)
 
     def _named_url(self, element: CutRecord | XmlElement) -> str:
-        """Return the URL of the item that a record is about; empty if it has no identifier."""
+        """Return the URL of a record's item; empty if the record has no identifier."""
         identifier = identifier_of(_tree(element))
         return address(item_url(self._url, identifier)) if identifier else ""
 
@@ -471,14 +474,14 @@ class Catalogue(Listing):
         return attempt(read, fail)
 
     def _unparsed(self, cut: CutRecord) -> Row:
-        """Return a record that is parsed only if its text changed."""
+        """Return the row of a record that is parsed only if its text changed."""
         if raw := name_in(cut.text):
             identifier, modified = raw.identifier, moment(raw.stamp)
         else:
             tree = cut.look()
             identifier, modified = identifier_of(tree), stamp_of(tree)
         if not identifier:
-            # Its URL is made from a hash of its content.
+            # The URL is made from a hash of the content.
             return self._named(cut.found())
         url, digest = item_url(self._url, identifier), body_hash(letters_of(cut))
         return Row(UnparsedRecord(address(url), digest, lambda: self._read(cut.found(), url, digest)), modified)

@@ -1,7 +1,7 @@
-"""The protocol of catalogue services: addresses, requests, capabilities and answers in each version of CSW.
+"""The CSW protocol: addresses, requests, capabilities and answers of each version.
 
-Records are compared by their bytes first: their identifiers and dates are read with regular expressions, and most
-records are not parsed because they are stored already.
+Records are first compared by their bytes: identifiers and dates are read with regular expressions, and most records
+are not parsed because they are unchanged.
 """
 
 import re
@@ -23,7 +23,7 @@ from rowen.net.response import Response
 DCAT_SCHEMAS = ("http://data.europa.eu/930/", "http://data.europa.eu/r5r/", "http://www.w3.org/ns/dcat#")
 _TELLING = re.compile(r"[?&]service=csw\b|/csw(?:-[\w-]+)?/?(?:\?|$)", re.IGNORECASE)
 _SCHEME = re.compile(r"https?://", re.IGNORECASE)
-# Parameters of a request; others, such as the map file of a server, belong to the service.
+# Parameters of a request; other parameters, such as the map file of a server, belong to the service's address.
 _ARGUMENTS = re.compile(
     r"service|version|request|acceptversions|sections|typenames?|elementsetname|elementname|resulttype|outputschema"
     r"|outputformat|startposition|maxrecords|constraint\w*|sortby|namespaces?|id|requestid|hopcount",
@@ -32,12 +32,12 @@ _ARGUMENTS = re.compile(
 
 
 def is_typical(address: str) -> bool:
-    """Return whether an address shows the protocol."""
+    """Return whether the address alone identifies a catalogue service."""
     return bool(_SCHEME.match(address) and _TELLING.search(address.partition("#")[0]))
 
 
 def accept(address: str) -> str | None:
-    """Return the service of any web address that is said to be one: without the arguments of a question."""
+    """Return the service URL of any web address, without the parameters of a request; None for other text."""
     url = web_url(address, "csw")
     if url is None:
         return None
@@ -47,7 +47,7 @@ def accept(address: str) -> str | None:
 
 
 def ask(base: str, arguments: Mapping[str, str]) -> str:
-    """Return the URL of a question."""
+    """Return the URL of a request with these arguments."""
     base = base.rstrip("?&")
     query = urlencode(arguments, quote_via=quote, safe=":", errors="surrogatepass")
     return f"{base}{'&' if '?' in base else '?'}{query}"
@@ -59,12 +59,12 @@ def capabilities_url(base: str, version: str | None = "2.0.2") -> str:
 
 
 def item_url(base: str, identifier: str) -> str:
-    """Return the URL of a record: the request for it, in the version that nearly all services support."""
+    """Return the URL of a record's item: the request for it, in the version that nearly all services support."""
     return ask(base, {"service": "CSW", "version": "2.0.2", "request": "GetRecordById", "id": identifier})
 
 
 def identifier_in(url: str) -> str:
-    """Return the identifier in the URL of a record; empty if there is none."""
+    """Return the record identifier in the URL of an item; empty if there is none."""
     parameters = parse_qsl(urlsplit(url).query, keep_blank_values=True, errors="surrogatepass")
     return next((value for name, value in reversed(parameters) if name == "id"), "")
 
@@ -80,7 +80,7 @@ class CswOptions(CatalogOptions):
     profile: Profile | None = option(default=None, description="the schema to ask for, instead of the richest")
 
     def reading(self) -> dict[str, Any]:
-        """Return the options that decide how a record is read; another schema is another record."""
+        """Return the options that affect the mapping of a record; another schema yields another record."""
         return {**super().reading(), "profile": self.profile}
 
 
@@ -98,10 +98,10 @@ _NAMESPACES = {
 
 @dataclass(frozen=True, slots=True)
 class CswDialect:
-    """The dialect of a service: detected once, and stored.
+    """The dialect of a service, which is detected once and stored.
 
-    `schema` is that of the records, `sort` the property of their identifier, `modified` that of their date, if it can
-    be asked for.
+    `schema` is the schema of the records. `sort` is the property that contains their identifier. `modified` is the
+    property that contains their date; None if the service cannot filter by date.
     """
 
     version: str
@@ -118,15 +118,15 @@ class CswDialect:
 
     @property
     def plain_schema(self) -> str:
-        """Return the schema that every service of this version has: Dublin Core."""
+        """Return the schema that every service of this version supports: Dublin Core."""
         return _CSW[self.version]
 
 
 @dataclass(frozen=True, slots=True)
 class CswQuestion:
-    """Records from a position on, the first being 1; none of them (`size` 0) asks how many there are.
+    """A request for `size` records from the position `at` on; the first position is 1.
 
-    `last_first` reverses the order.
+    With `size` 0 it requests only the number of records. `last_first` reverses the order.
     """
 
     at: int = 1
@@ -137,7 +137,7 @@ class CswQuestion:
     last_first: bool = False
 
     def body(self, dialect: CswDialect) -> bytes:
-        """Return the question in XML."""
+        """Return the request in XML."""
         names = {"csw": _CSW[dialect.version], "f": _FILTER[dialect.version], **_NAMESPACES}
         spaces = " ".join(f'xmlns:{prefix}="{uri}"' for prefix, uri in names.items())
         attributes = " ".join(f"{name}={quoteattr(value)}" for name, value in self._attributes(dialect).items())
@@ -162,7 +162,7 @@ class CswQuestion:
         ).encode()
 
     def arguments(self, dialect: CswDialect) -> dict[str, str]:
-        """Return the question in the parameters of a URL."""
+        """Return the request as the parameters of a URL."""
         arguments = {
             "request": "GetRecords",
             **self._attributes(dialect),
@@ -195,7 +195,7 @@ class CswQuestion:
 
 
 def by_identifier(identifier: str, dialect: CswDialect) -> dict[str, str]:
-    """Return the arguments of the request for one record, which every service answers by GET."""
+    """Return the arguments of the GET request for one record, which every service supports."""
     return {
         "service": "CSW",
         "version": dialect.version,
@@ -208,12 +208,12 @@ def by_identifier(identifier: str, dialect: CswDialect) -> dict[str, str]:
 
 
 def literal(at: datetime) -> str:
-    """Return a date to compare with. Many services compare texts: a day comes before all times of that day."""
+    """Return a date as a filter value. Many services compare texts, in which a day comes before its times."""
     at = at.astimezone(UTC)
     return at.strftime("%Y-%m-%d") if at.hour == at.minute == at.second == 0 else at.strftime("%Y-%m-%dT%H:%M:%S")
 
 
-# ISO 19139 as nearly all services write it. Other forms are parsed.
+# The form of ISO 19139 that nearly all services use. Records in other forms are parsed.
 _IDENTIFIER = re.compile(
     r"<(?:[\w.-]++:)?M[DI]_Metadata(?:\s[^<>]*+)?>\s*+<(?P<p>(?:[\w.-]++:)?)fileIdentifier(?:\s[^<>]*+)?>"
     r"\s*+<(?P<q>(?:[\w.-]++:)?CharacterString)(?:\s[^<>]*+)?>(?P<said>[^<>&]*+)</(?P=q)\s*+>"
@@ -230,16 +230,16 @@ _OPEN_AND_CLOSE = 2
 
 
 class RawName(NamedTuple):
-    """The identifier of a record, and the date of its metadata as it is written."""
+    """The identifier of a record, and the date of its metadata in the original form."""
 
     identifier: str
     stamp: str
 
 
 def name_in(text: str) -> RawName | None:
-    """Return identifier and date of a record of ISO 19139 from its text; None where it must be parsed.
+    """Return identifier and date from the text of an ISO 19139 record; None if the record must be parsed.
 
-    Both stand right below the record: in a comment, or further down, these words would mean something else.
+    Both must be direct children of the record: in a comment or deeper in the tree, these names have other meanings.
     """
     name = _IDENTIFIER.match(text)
     if name is None or "<!" in text or text.count("dateStamp") != _OPEN_AND_CLOSE:
@@ -255,7 +255,7 @@ def name_in(text: str) -> RawName | None:
 
 
 def letters_of(record: CutRecord) -> bytes:
-    """Return the text of a record without the generated identifiers that differ in each answer."""
+    """Return the text of a record without generated identifiers, which differ in each answer."""
     text = record.text
     if "gml:id" not in text or "<!" in text:
         return record.letters()
@@ -263,7 +263,7 @@ def letters_of(record: CutRecord) -> bytes:
         return record.letters()
 
     def without(number: re.Match[str]) -> str:
-        """Drop a generated identifier in a tag; keep the same letters in a text between tags."""
+        """Remove a generated identifier inside a tag; keep the same characters in text between tags."""
         at = number.start()
         return "" if text.rfind("<", 0, at) > text.rfind(">", 0, at) else number[0]
 
@@ -276,7 +276,7 @@ def _line(words: str) -> str:
 
 _RESULTS = frozenset({"SearchResults"})
 _ONE = frozenset({"GetRecordByIdResponse"})
-# Version 3.0 answers with the record itself.
+# Version 3.0 returns the record itself as the root element.
 _RECORDS = frozenset({"MD_Metadata", "MI_Metadata", "Record"})
 _WRONG = frozenset({"Exception", "ServiceException"})
 _REPORTS = frozenset({"ExceptionReport", "ServiceExceptionReport"})
@@ -286,14 +286,14 @@ _BEYOND_US = frozenset(
 
 
 class CswRefusalError(UnreadableError):
-    """The service reported an error; `is_question` if it rejected the request itself."""
+    """The service reported an error; `is_question` is set if it rejected the request itself."""
 
     is_question = False
 
 
 @dataclass(slots=True)
 class CswAnswer:
-    """Records, how many match the question, and how many are said to be in this answer."""
+    """Records, with the number of matching records and the declared number of records in this answer."""
 
     records: list[CutRecord | XmlElement] = field(default_factory=list)
     matched: int | None = None
@@ -301,7 +301,7 @@ class CswAnswer:
 
 
 async def read(response: Response, where: str) -> CswAnswer:
-    """Parse the response to a request for a record; raise an error if it is an error report of the service."""
+    """Parse the response to a request for records; raise the error that the service reports."""
     cut = await cut_up(response.body, _RESULTS, charset=response.charset)
     charset = "utf-8" if cut else response.charset
     reader = Reader(_WRONG, within=_RESULTS, heads=_RESULTS, charset=charset)
@@ -320,7 +320,7 @@ async def read(response: Response, where: str) -> CswAnswer:
 
 
 async def read_one(response: Response, where: str) -> list[CutRecord | XmlElement]:
-    """Return the record in an answer to the question for one; none where the service does not know it."""
+    """Return the record in the response to a request for one record; empty if the service does not know it."""
     cut = await cut_up(response.body, _ONE, charset=response.charset)
     reader = Reader(_WRONG | _RECORDS, within=_ONE, charset="utf-8" if cut else response.charset)
     root, found = await _read(response, where, reader, cut.rest if cut else response.body)
@@ -330,7 +330,7 @@ async def read_one(response: Response, where: str) -> list[CutRecord | XmlElemen
 
 
 async def _read(response: Response, where: str, reader: Reader, body: bytes) -> tuple[str, list[XmlElement]]:
-    """Return the name of a document and what a reader finds in it, or in what was left of it."""
+    """Return the name of the root element, and the elements that `reader` finds in `body`."""
     try:
         found = await read_in_steps(body, reader)
     except SourceError as problem:
@@ -357,7 +357,7 @@ def _bad_status(response: Response, where: str) -> SourceError:
 
 
 def _number(words: str | None) -> int | None:
-    """Return a count; negative ones and other nonsense are none."""
+    """Return a count; None for negative numbers and other invalid values."""
     return int(words) if words and words.isdecimal() and len(words) < 12 else None
 
 
@@ -386,7 +386,7 @@ class Capabilities:
 
     @classmethod
     def read(cls, response: Response) -> "Capabilities | None":
-        """Return the capabilities in a response; None if there are none in it."""
+        """Return the capabilities in a response; None if it contains none."""
         reader = Reader(_OPERATION, heads=frozenset({"Capabilities"}), charset=response.charset)
         trees = [element.tree for element in read_xml(response.body, reader)]
         if local(reader.root or "") != "Capabilities":
@@ -397,7 +397,7 @@ class Capabilities:
         operation = next((tree for tree in trees if tree.get("name") == "GetRecords"), None)
         if operation is None:
             return cls(versions)
-        # A second binding is for SOAP, and says so.
+        # A second binding may be for SOAP, which its text states.
         posts = (post for post in operation.findall("{*}DCP/{*}HTTP/{*}Post") if "SOAP" not in said(post).upper())
         schemas = [node for node in operation.findall("{*}Parameter") if node.get("name", "").lower() == "outputschema"]
         queryables = [
@@ -413,14 +413,14 @@ class Capabilities:
 
     @property
     def dates(self) -> tuple[str, ...]:
-        """Return the properties that may be the date of a record, the likeliest first."""
+        """Return the properties that may contain the date of a record, the most likely first."""
         properties = [name for name in self.queryables if name.rpartition(":")[2].lower() == "modified"]
         return tuple(dict.fromkeys([*properties, *_MODIFIED]))
 
     def dialects(self, base: str, profile: Profile | None = None) -> Iterator[CswDialect]:
         """Yield the possible dialects of the service, the best first."""
         version = "2.0.2" if "2.0.2" in self.versions or "3.0.0" not in self.versions else "3.0.0"
-        # The advertised endpoint, if it is on the same host, then the source's own.
+        # The advertised endpoint, if it is on the same host, then the source's own address.
         ways = [(self.post, True), (self.get, False)] if self.post or not self.get else [(self.get, False)]
         host = urlsplit(base).hostname
         places = [(url, post) for url, post in ways if url and urlsplit(url).hostname == host]
@@ -444,6 +444,6 @@ class Capabilities:
 
 
 def is_capabilities(body: bytes) -> bool:
-    """Return whether an answer begins like the capabilities of a catalogue service."""
+    """Return whether a body, or its beginning, looks like the capabilities of a catalogue service."""
     head = body[:4000]
     return b"Capabilities" in head and b"http://www.opengis.net/cat/csw/" in head and b"<html" not in head.lower()

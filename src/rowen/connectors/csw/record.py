@@ -1,4 +1,4 @@
-"""Map a record of a catalogue service to a dataset: ISO 19115 in either encoding, DCAT in RDF/XML, or Dublin Core."""
+"""Map records of a catalogue service to datasets, from ISO 19115 (either encoding), DCAT in RDF/XML or Dublin Core."""
 
 import re
 from collections.abc import Mapping
@@ -25,17 +25,17 @@ from rowen.model.hashes import body_hash, canonical_json
 
 _RDF = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}"
 _DCAT = "{http://www.w3.org/ns/dcat#}"
-_NOWHERE = "urn:record"  # what a record is about does not depend on where it was found
-_MOST_TRIPLES = 100_000  # one record has some hundreds; a keyword list of a whole thesaurus some thousands
+_NOWHERE = "urn:record"  # the described dataset does not depend on the address of the record
+_MOST_TRIPLES = 100_000  # one record has a few hundred; a keyword list with a whole thesaurus has a few thousand
 
 
 def _is_dcat(record: Element) -> bool:
-    """Return whether a record is RDF, or a node of DCAT."""
+    """Return whether a record is an RDF document or a DCAT node."""
     return record.tag == f"{_RDF}RDF" or (record.tag.startswith(_DCAT) and local(record.tag) != "Record")
 
 
 def _dcat_dataset(record: Element, base: str = _NOWHERE, language: str | None = None) -> Dataset | None:
-    """Return the dataset in a record of DCAT."""
+    """Return the dataset in a DCAT record; None if there is none."""
     root = record
     if record.tag != f"{_RDF}RDF":
         root = Element(f"{_RDF}RDF")
@@ -43,7 +43,7 @@ def _dcat_dataset(record: Element, base: str = _NOWHERE, language: str | None = 
     return _read_rdf(tostring(root, encoding="unicode").encode("utf-8", "replace"), base, language)
 
 
-# A record is read for its identifier, for its date and for its dataset.
+# A record is read three times: for its identifier, for its date and for its dataset.
 @lru_cache(4)
 def _read_rdf(body: bytes, base: str, language: str | None) -> Dataset | None:
     try:
@@ -55,7 +55,7 @@ def _read_rdf(body: bytes, base: str, language: str | None) -> Dataset | None:
     graph = parsed.graph
 
     def rank(node: Node) -> tuple[bool, bool, str]:
-        """Prefer a node with a title, and a dataset to a service or a series."""
+        """Return a sort key: nodes with a title first, and datasets before services and series."""
         is_titled = graph.says(node, "dct:title")
         return not is_titled, "dcat:Dataset" not in graph.types(node), str(node) if isinstance(node, Iri) else "~"
 
@@ -85,10 +85,10 @@ _PREFIXES = {
     "http://www.w3.org/1999/xlink": "xlink",
     **{f"http://standards.iso.org/iso/19115/-3/{part}/{n}.0": part for part in _PARTS.split() for n in (1, 2)},
 }
-_PARTIES = ("publisher", "creator", "contributor")  # GeoNetwork has the organisation as the last of these only
+_PARTIES = ("publisher", "creator", "contributor")  # GeoNetwork gives the organisation only as the contributor
 _LATITUDE_FIRST = re.compile(r"urn:(?:x-)?ogc:def:crs:EPSG:[^:]{0,20}:4326", re.IGNORECASE)
-_MOST_LATITUDE = 90.0  # degrees; of longitudes twice as many
-# Generated identifiers of elements differ in each answer, and schema locations are no content.
+_MOST_LATITUDE = 90.0  # degrees; longitudes reach twice this value
+# Generated element identifiers differ in each answer, and schema locations are no content.
 _PASSING = re.compile(r"\{http://www\.opengis\.net/gml(/3\.2)?\}id|\{http://www\.w3\.org/2001/XMLSchema-instance\}.*")
 
 
@@ -116,7 +116,7 @@ def _of_schema(bare: Dataset, record: Element, base: str, language: str | None) 
 
 
 def identifier_of(record: Element) -> str:
-    """Return the identifier of a record in its service."""
+    """Return the identifier of a record; empty if it has none."""
     if iso19115.is_iso(record):
         return iso19115.identifier(record)
     if _is_dcat(record):
@@ -128,7 +128,8 @@ def identifier_of(record: Element) -> str:
 def url_of(record: Element, base: str) -> str:
     """Return the URL of a record's item.
 
-    A record without an identifier is identified by its title and organisation: it becomes another when these change.
+    A record without an identifier is identified by its title and organisation, so a change of either yields another
+    item.
     """
     if identifier := identifier_of(record):
         return item_url(base, identifier)
@@ -186,11 +187,11 @@ def _of_dublin_core(bare: Dataset, record: Element, language: str | None) -> Dat
 
 
 def _box(box: Element) -> str:
-    """Return a box from west to east and south to north.
+    """Return a bounding box from west to east and from south to north.
 
-    Latitude comes first where a reference system is named by a URN, longitude otherwise. Numbers decide first: no
+    If a URN names the reference system, latitude comes first, otherwise longitude. But the numbers take precedence: no
     latitude is beyond 90. GeoNetwork writes the eastern corner before the western one; of the two boxes between two
-    meridians the narrower one is meant.
+    meridians, the narrower one is meant.
     """
     corners = [said(corner) for corner in box]
     try:

@@ -1,8 +1,9 @@
 """Catalogs in one document: the data.json of Project Open Data, DCAT-US 1.1 and 3.
 
-The whole document is compared on each run, since its dates prove nothing; one that its origin calls unchanged
-costs a single request. It is read as it comes in: record by record, page by page where it has pages. Records are put
-aside until all are there: under which URL one is known depends on whether another has its identifier.
+The whole document is compared on each run, since its dates prove nothing; a document that its server reports as
+unchanged costs a single request. The document is read as it arrives: record by record, and page by page if it has
+pages. Records are spooled until all have arrived, because the URL of a record depends on whether another record has
+the same identifier.
 """
 
 import asyncio
@@ -52,16 +53,16 @@ from rowen.net.credentials import Credentials
 from rowen.net.response import Response, Stream, next_link
 from rowen.net.target import parse
 
-# The recorded documents have up to 1.4 MB, large ones of federal agencies some 30; what is larger waits on disk.
+# Recorded documents have up to 1.4 MB, those of large federal agencies about 30 MB; larger spools are on disk.
 IN_MEMORY_BYTES = 32 << 20
 MOST_BYTES = 512 << 20
-# The records put aside at once, at 2 kB each. Beyond, records come as they are met, so that no document without end
-# fills the disk; the largest data.json that is known has some 60,000.
+# The maximum number of records in a spool, at 2 kB each. A larger document has several spools, so that an endless
+# document does not fill the disk; the largest known data.json has about 60,000 records.
 MOST_RECORDS = 250_000
 
 
 class PutAside(NamedTuple):
-    """A record as it was sent, the URL that its identifier gives it, and the hash of its bytes."""
+    """A spooled record: its original bytes, the URL given by its identifier, and the hash of its bytes."""
 
     cut: Cut
     url: str
@@ -69,7 +70,7 @@ class PutAside(NamedTuple):
 
 
 class Spool:
-    """Records in the order in which they came. The file has no name, and is gone with the process."""
+    """Records in the order of arrival. They are stored in an unnamed file, which disappears with the process."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] = SpooledTemporaryFile(max_size=IN_MEMORY_BYTES)  # noqa: SIM115 (see `close`)
@@ -80,18 +81,18 @@ class Spool:
 
     @property
     def is_full(self) -> bool:
-        """Return whether no more should be put aside."""
+        """Return whether the spool has reached its limit."""
         return self._count >= MOST_RECORDS or self._size_bytes >= MOST_BYTES
 
     def add(self, record: PutAside) -> None:
-        """Put a record aside; its value is read again from its body."""
+        """Add a record without its parsed value, which is parsed again from its body."""
         cut, url, digest = record
         pickle.dump((tuple(cut._replace(value=None)), url, digest), self._file)
         self._count += 1
         self._size_bytes += len(cut.body)
 
     def __iter__(self) -> Iterator[PutAside]:
-        """Yield all records; none may be added meanwhile."""
+        """Yield all records; no record may be added during the iteration."""
         self._file.seek(0)
         for _ in range(self._count):
             cut, url, digest = pickle.load(self._file)  # noqa: S301 (nobody else can have written into it)
@@ -104,37 +105,39 @@ class Spool:
         self._count = self._size_bytes = 0
 
     def close(self) -> None:
-        """Close the file, and with it discard all records."""
+        """Close the file, which discards all records."""
         self._file.close()
 
 
-# In an hour, the largest document that is read by default (1 GB) comes in at 300 kB/s.
+# At 300 kB/s the largest document that is read by default (1 GB) arrives within an hour.
 LONGEST_S = 3600.0
-# A million records at a hundred a page. A choice: a longer listing is taken for a loop.
+# A million records with a hundred per page. A judgement: a longer listing counts as a loop.
 MOST_PAGES = 10_000
 _MEND = "Its publisher has to mend it; the next sync reads it."
 _LISTS = frozenset({"dataset", "datasetSeries", "service"})
 _CATALOGS = frozenset({"catalog"})
-_ROUND = 100  # pages have a round number of records; one more request is the price of a document that has so as well
-_AT_A_TIME = 100  # a broken record takes up to 0.1 ms: others wait 10 ms at most
-_SAME = 20  # a page that begins with so many records of the one before is the same document again
-_PAGE_ROWS, _PAGE_BYTES = 200, 1 << 20  # handed on together: more would wait in memory, fewer cost a look-up each
-_MOST_PAYLOAD_BYTES = 1 << 20  # what quarantine keeps of a record
+_ROUND = 100  # pages have a round number of records; a whole document with such a number costs one more request
+_AT_A_TIME = 100  # a broken record takes up to 0.1 ms: other tasks wait 10 ms at most
+_SAME = 20  # a page that begins with this many records of the previous page is the same document again
+_PAGE_ROWS, _PAGE_BYTES = 200, 1 << 20  # the size of a page: larger ones take more memory, smaller ones more look-ups
+_MOST_PAYLOAD_BYTES = 1 << 20  # the part of a record that quarantine stores
 
 
 class DataJsonOptions(DocumentOptions):
     """Options of kind `datajson`."""
 
-    # It is read while it comes in and never held whole: this is a limit on patience, not on memory.
+    # The document is read as it arrives and is never in memory as a whole: this limits the time, not the memory.
     max_bytes: int = option(default=1 << 30, gt=0, description="largest document that is read")
 
 
 @dataclass(slots=True)
 class _DocumentPass:
-    """One pass over a document: `unique` records on `pages`, seen by URL and by what was sent of them.
+    """One pass over a document of `pages` pages with `unique` records.
 
-    `repeated` are the URLs that several records give, `emitted` those under which records were handed on. Records that
-    cannot be read are about the items `unread`, and stand in `failed`; broken pieces may hide the items `hidden`.
+    `seen` contains the URLs of records, `bodies` the hashes of their bytes. `repeated` contains URLs that several
+    records give, `emitted` the URLs under which records were yielded. `failed` contains the failures of unreadable
+    records, `unread` the items that these records describe. `hidden` contains items that broken parts of the document
+    may contain.
     """
 
     unique: int = 0
@@ -148,7 +151,7 @@ class _DocumentPass:
     hidden: set[str] = field(default_factory=set)
 
     def add(self, url: str) -> None:
-        """Note a record by the URL that its identifier gives it."""
+        """Store the URL that a record's identifier gives."""
         if self.seen.add(url):
             self.unique += 1
         else:
@@ -156,7 +159,7 @@ class _DocumentPass:
 
 
 class DataJsonListing(Listing):
-    """The records of a document."""
+    """The listing of the records of a document."""
 
     version = DataJsonOptions.record_version
 
@@ -171,7 +174,7 @@ class DataJsonListing(Listing):
     async def read_pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
-        """Yield all records, some at a time, or none if the document is the one that the tokens are of."""
+        """Yield all records in pages; yield nothing if the document is unchanged since `tokens` were stored."""
         current = _DocumentPass()
         try:
             async with aclosing(self._spools(current, tokens)) as spools:
@@ -192,7 +195,7 @@ class DataJsonListing(Listing):
             self.tokens = None
         if self.not_modified:
             return
-        # Missing items that a broken record names: two broken records in a row look like one.
+        # Missing items that a broken record names: two consecutive broken records look like one.
         named = current.hidden | current.unread
         missing = {url for url in current.hidden if url not in current.emitted and url not in current.failed}
         hidden = {*(await self._known.look_up(sorted(missing)) if missing else ())}
@@ -202,7 +205,7 @@ class DataJsonListing(Listing):
         yield ListingPage([Row(Failed(url, why, _MEND)) for url in sorted(hidden)])
 
     async def _spools(self, current: _DocumentPass, tokens: Tokens | None) -> AsyncGenerator[tuple[Spool, bool]]:
-        """Yield all records put aside, and whether these are all; more than once if there are very many."""
+        """Yield spools of records, each with a flag whether it holds all records; large documents have several."""
         spool, members = Spool(), Spool()
         try:
             async with aclosing(self._documents(current, tokens)) as records:
@@ -211,7 +214,8 @@ class DataJsonListing(Listing):
                         yield spool, False
                         spool.clear()
                     spool.add(record)
-                    # Datasets within a series or a service are records as well, if the catalog does not list them.
+                    # Datasets within a series or a service are also records, if the catalog does not list them
+                    # separately.
                     if isinstance(record.cut.value, Mapping) and not members.is_full:
                         for member in members_of(record.cut.value):
                             if (body := payload_of(member)) is not None:
@@ -232,7 +236,7 @@ class DataJsonListing(Listing):
             members.close()
 
     async def _name_shared(self, spool: Spool, current: _DocumentPass, *, is_whole: bool) -> SharedNames:
-        """Return the URLs of the records whose identifiers came more than once."""
+        """Return the URLs for records that share their identifier with other records."""
         sound: dict[str, list[Traits]] = {}
         doubtful = {*current.hidden}
         for number, (cut, url, _) in enumerate(spool if current.repeated else ()):
@@ -246,14 +250,14 @@ class DataJsonListing(Listing):
         return SharedNames(sound, stored, frozenset(doubtful) if is_whole else None)
 
     async def _stored_variants(self) -> list[str]:
-        """Return the stored items of records that shared their identifiers."""
+        """Return the URLs of stored items that were read from records with a shared identifier."""
         return [item.url async for batch in self._known.everything() for item in batch if is_variant(item.url)]
 
     async def _rows(self, records: Sequence[PutAside], names: SharedNames, current: _DocumentPass) -> list[Row]:
-        """Return the rows of records; an unchanged record, by its bytes or its content, is not parsed.
+        """Return the rows of records; a record with the same bytes or the same content is not parsed.
 
-        A publisher's program may write the same record with its fields in another order. That is settled here: which
-        items were handed on, and which of them cannot be read, decides about others.
+        A publisher's program may write the same record with its fields in another order. The comparison is done here
+        because the URLs of other records depend on which items were yielded or could not be read.
         """
 
         def name_of_item(record: PutAside) -> str | None:
@@ -279,11 +283,11 @@ class DataJsonListing(Listing):
         return await one_by_one(row, records)
 
     def _content_hash(self, record: PutAside) -> Hash:
-        """Return the hash of a record's content, whatever the order of its fields."""
+        """Return the hash of a record's content, which does not depend on the order of its fields."""
         return body_hash(msgspec.json.encode(self._object(record.cut), order="deterministic"))
 
     async def _documents(self, current: _DocumentPass, tokens: Tokens | None) -> AsyncGenerator[PutAside]:
-        """Yield the records of one document after the other."""
+        """Yield the records of all documents, following the links from one page to the next."""
         following: str | None = tokens.url if tokens else self._url
         requested: set[str] = set()
         while following is not None and following not in requested:
@@ -307,7 +311,7 @@ class DataJsonListing(Listing):
                 except SourceError:
                     if current.pages or url == self._url:
                         raise
-                    # The document is no longer where it had moved to.
+                    # The document is no longer at the address of its last redirect.
                     following, tokens = self._url, None
                     continue
                 if is_over:
@@ -322,7 +326,7 @@ class DataJsonListing(Listing):
             current.pages += 1
             if current.pages >= MOST_PAGES:
                 raise SourceError(f"{self._url} does not end: {current.pages} pages were read.")
-            # The next page by number is likely after a round number of records, or after another page.
+            # After a round number of records, or after another page, a next page by number is likely.
             if not following and (current.pages > 1 or (current.unique and current.unique % _ROUND == 0)):
                 parts = urlsplit(url)
                 query = [(name, value) for name, value in parse_qsl(parts.query) if name != "page"]
@@ -330,7 +334,7 @@ class DataJsonListing(Listing):
                 following = urlunsplit(parts._replace(query=numbered))
 
     def _is_over(self, head: Response, pages: int) -> bool:
-        """Return whether there is nothing to read: no news, or no further page."""
+        """Return whether there is nothing to read: the document is unchanged, or there is no further page."""
         self.not_modified = head.not_modified
         if head.not_modified:
             return True
@@ -358,7 +362,7 @@ class DataJsonListing(Listing):
                 if current.pages and current.unique == before:
                     repeated.append((record, is_copy))
                     if len(repeated) == _SAME:
-                        # The site has no pages.
+                        # The site ignores the page number, so the document has no pages.
                         return
                     continue
                 for earlier, _ in repeated:
@@ -373,7 +377,7 @@ class DataJsonListing(Listing):
             raise UnreadableError(f"{self._url} is JSON, but holds no list of datasets.")
 
     def _put_aside(self, cut: Cut) -> PutAside:
-        """Return a record with the URL that its identifier gives it, or with one made of its content."""
+        """Return a record with the URL given by its identifier, or with a URL made from its content."""
         url = name_of(cut.body, self._value(cut), self._url) or self._nowhere(cut)
         return PutAside(cut, url, body_hash(cut.body))
 
@@ -384,13 +388,13 @@ class DataJsonListing(Listing):
         return read_json(cut.body, self._url)
 
     def _traits(self, cut: Cut) -> Traits:
-        """Return the traits of a record that can be mapped."""
+        """Return the traits of a record; raise an error if the record cannot be mapped."""
         record = self._object(cut)
         dataset_of(record, self._url).document()
         return traits_of(record)
 
     def _object(self, cut: Cut) -> Mapping[str, Any]:
-        """Return a record that can be read; raises `ValueError` with the reason why it cannot."""
+        """Return a record as an object; raise `ValueError` with the reason if it cannot be read."""
         if not cut.whole or cut.problem is not None:
             raise ValueError(cut.problem or "it is too large")
         value = self._value(cut)
@@ -399,7 +403,7 @@ class DataJsonListing(Listing):
         return value
 
     def _row(self, record: PutAside, names: SharedNames, current: _DocumentPass) -> Row:
-        """Return the row of a record; a broken one fails alone."""
+        """Return the row of a record; a broken record becomes a failed row."""
         cut = record.cut
 
         def read() -> Row:
@@ -411,7 +415,8 @@ class DataJsonListing(Listing):
                 language=language,
                 landing_page=self._options.landing_page,
                 remarks=(REMARK,) if is_shared else (),
-                # The mark of the bytes is stored behind the hash: while they are the same, nothing is parsed.
+                # The hash of the bytes is stored after the hash of the content: while the bytes are the same, nothing
+                # is parsed.
                 validators=Validators(body_hash=self._content_hash(record) + record.digest[:MARK_BYTES]),
             )
             return Row(Fetched(document), shared=is_shared)
@@ -431,7 +436,7 @@ class DataJsonListing(Listing):
         if row.named:
             current.unread.add(failed.url)
         if row.named and (names.knows(failed.url) or failed.url in current.emitted):
-            # The item was read: this record is no stored item, or one that is missing.
+            # The item was read from another record, so this record is no stored item, or a missing one.
             failed = replace(failed, url=self._nowhere(cut))
         if failed.url in current.failed:
             return Row(current.failed[failed.url])
@@ -443,7 +448,7 @@ class DataJsonListing(Listing):
 
 
 async def _cuts(stream: Stream, splitter: Splitter) -> AsyncGenerator[Cut]:
-    """Yield the records as they come in; others have their turn in between."""
+    """Yield the records as they arrive; let other tasks run in between."""
     async for piece in stream:
         for number, cut in enumerate(splitter.feed(piece)):
             yield cut
@@ -461,7 +466,7 @@ _SOME_FILE = re.compile(r"/[^/]+\.[a-z0-9]+$|\?", re.IGNORECASE)
 
 
 class DataJson(CatalogConnector):
-    """Connector for catalogs in one data.json."""
+    """Connector for catalogs in one data.json document."""
 
     kind = "datajson"
     Options = DataJsonOptions
@@ -473,7 +478,7 @@ class DataJson(CatalogConnector):
 
     @staticmethod
     def accept(address: str) -> str | None:
-        """Return the document of any web address, if the user named this kind."""
+        """Return the document URL of any web address; None for other text."""
         url = web_url(address, "datajson")
         if url is None:
             return None
@@ -482,7 +487,7 @@ class DataJson(CatalogConnector):
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """Return the document at an address, or the data.json below it."""
+        """Return the document at an address, or the data.json below it; None if neither is a catalog."""
         if probe.page is not None and _is_catalog(probe.page.body):
             return parse(probe.url).url
         url = cls.accept(probe.base)
@@ -494,5 +499,5 @@ class DataJson(CatalogConnector):
 
 
 def _is_catalog(body: bytes) -> bool:
-    """Return whether what may be only the beginning of a document is a data.json."""
+    """Return whether a body, or its beginning, looks like a data.json."""
     return body.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{" and bool(_DATASETS.search(body) and _PROJECT.search(body))

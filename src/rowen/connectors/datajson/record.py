@@ -19,7 +19,7 @@ from rowen.model.text import UNREADABLE
 from rowen.model.url import canonical, quoted
 
 _SCHEME = re.compile(r"https?://", re.IGNORECASE)
-_LONGEST_PLACE = 2000  # letters: names, boxes and short polygons pass, outlines of countries (100 kB) do not
+_LONGEST_PLACE = 2000  # characters: names, boxes and short polygons are kept, outlines of countries (100 kB) are not
 _MEMBERS = ("seriesMember", "first", "last", "prev", "servesDataset")
 _LABELS = ("prefLabel", "label", "title", "name", "@value", "@id")
 
@@ -29,9 +29,9 @@ def dataset_of(record: Json, document: str, *, language: str | None = None) -> D
     wording = wordings(record.get("title"), record.get("description"), preferred=language)
     identifier = _identifier(record)
     files = objects(record.get("distribution"))
-    # DCAT-US 3 puts the licence to the files: that of the dataset is theirs if they have the same.
+    # In DCAT-US 3 files have the licence; it is the licence of the dataset if all files have the same one.
     licences = {_label(file.get("license"), wording.language) for file in files}
-    # A whole geometry stays in the source's record.
+    # A longer geometry is only in the source record.
     place = place_of(record.get("spatial"))
     endpoints = [
         Resource(url=url, name=name)
@@ -61,10 +61,10 @@ def dataset_of(record: Json, document: str, *, language: str | None = None) -> D
 
 
 def item_url(record: Json, document: str) -> str:
-    """Return the URL of a record's item: its identifier if that is an address, else a route of the document.
+    """Return the URL of a record's item: its identifier if that is an address, else the document with a fragment.
 
-    It is the same for http and https: portals change from one to the other, and back. A record without an identifier
-    is identified by its page or file together with title and publisher; it becomes another one when these change.
+    The URL is the same for http and https, because portals change between them. A record without an identifier is
+    identified by its page or file together with its title and publisher, so a change of these yields another item.
     """
     identifier = _identifier(record)
     if _SCHEME.match(identifier) and "#" not in identifier:
@@ -89,7 +89,7 @@ def _identifier(record: Json) -> str:
 
 
 def likeness(record: Json) -> list[str]:
-    """Return what identifies a record without its identifier: its page or first file, its title and its publisher."""
+    """Return the values that identify a record without an identifier: its page or first file, title and publisher."""
     files = (
         word(file.get(name)) for file in objects(record.get("distribution")) for name in ("accessURL", "downloadURL")
     )
@@ -112,20 +112,20 @@ def _resource(file: Json, language: str | None) -> Resource:
 
 
 def members_of(record: Json) -> list[Json]:
-    """Return the complete datasets within a series or a service, each once."""
+    """Return the complete datasets within a series or a service, without duplicates."""
     members = [member for name in _MEMBERS for member in objects(record.get(name)) if member.get("title")]
     return list({canonical_json(member): member for member in members}.values())
 
 
 def _bare(value: Any) -> Any:
-    """Return a value that DCAT-US 3 may wrap with its type, or an address that it may wrap as a node."""
+    """Return a value or an address without the object in which DCAT-US 3 may wrap it."""
     if isinstance(value, Mapping):
         return value.get("@value") or value.get("@id")
     return value
 
 
 def _label(value: Any, language: str | None) -> str:
-    """Return a name that is given as a text, in several languages, or as an object."""
+    """Return a name, given as a text, as a map of languages, or as an object."""
     if isinstance(value, Mapping):
         said = (one_of(value.get(name), language) for name in _LABELS)
         return next(filter(None, said), "") or ("" if "@type" in value else one_of(value, language))
@@ -156,21 +156,21 @@ _IDENTIFIERS = (re.compile(rb'"identifier"\s*+:\s*+'), re.compile(rb'"@id"\s*+:\
 _GOES_ON = re.compile(r"\s*+[,}]")
 _PARTS = frozenset({"accessURL", "byteSize", "downloadURL", "fn", "hasEmail", "mediaType"})
 _OF_PARTS = re.compile(r"Distribution|Contact|Individual|Organization|Agent|Location|PeriodOfTime|Concept")
-_MOST_READ_BYTES = 1 << 20  # of a broken record, looked at for its name: an honest one has some kB
+_MOST_READ_BYTES = 1 << 20  # searched for the identifier of a broken record: a usual record has a few kB
 _MOST_IDENTIFIER_BYTES = 1 << 14  # longer than any URL that servers take (8 kB)
-_MOST_PLACES = 1000  # names in one broken piece: each is looked up, and a piece swallows a few records at most
+_MOST_PLACES = 1000  # identifiers in one broken part: each is looked up, and a part includes only a few records
 _DECODER = json.JSONDecoder()
 
 
 def is_record(value: Any) -> bool:
-    """Return whether an object is a record, and not one of its files, publishers or contacts."""
+    """Return whether an object is a record rather than a file, publisher or contact of a record."""
     if not isinstance(value, Mapping) or _PARTS & value.keys() or _OF_PARTS.search(str(value.get("@type"))):
         return False
     return any(value.get(name) for name in ("identifier", "@id", "title"))
 
 
 def name_of(body: bytes, value: Any, document: str) -> str | None:
-    """Return the URL of the item of an unreadable record, if it can be identified."""
+    """Return the URL of the item of an unreadable record; None if the record cannot be identified."""
     if not isinstance(value, Mapping):
         return _url(_identifier_in(body[:_MOST_READ_BYTES]), document) if body[:1] == b"{" else None
     with suppress(*UNREADABLE):
@@ -179,7 +179,7 @@ def name_of(body: bytes, value: Any, document: str) -> str | None:
 
 
 def names_in(body: bytes, document: str) -> set[str]:
-    """Return the URLs of all that may be in a broken piece: it may have swallowed other records."""
+    """Return the URLs of all items that a broken part may contain, since it may include further records."""
     places = (place for pattern in _IDENTIFIERS for place in islice(pattern.finditer(body), _MOST_PLACES))
     return {url for place in places if (url := _url(_value(body, place.end()), document))}
 
@@ -191,8 +191,8 @@ def _url(identifier: Any, document: str) -> str | None:
 
 
 def _identifier_in(body: bytes) -> Any:
-    """Return the identifier of a broken record: one that stands before the error and is its own, or the only one."""
-    # Behind the first error of the JSON, brackets and strings cannot be distinguished.
+    """Return the identifier of a broken record: its own if it precedes the error, else the only one in the text."""
+    # After the first JSON error, brackets and strings cannot be distinguished.
     sound_bytes = len(body)
     try:
         _DECODER.raw_decode(body.decode("latin-1"))
@@ -226,27 +226,28 @@ _VARIANT = re.compile(r"(?P<base>.*?)#?/shared/[0-9a-f]{32}", re.DOTALL)
 
 
 def traits_of(record: Json) -> Traits:
-    """Return the digests that distinguish a record from others with its identifier."""
+    """Return the digests that distinguish a record from other records with its identifier."""
     title = one_of(record.get("title"), None)
     return _digest("title", title), _digest("likeness", *likeness(record)), _digest("record", record)
 
 
 def is_variant(url: str) -> bool:
-    """Return whether a URL is that of a record that shares its identifier."""
+    """Return whether a URL belongs to a record that shares its identifier with others."""
     return "#/" in url and _VARIANT.fullmatch(url) is not None
 
 
 def base_of(url: str) -> str:
-    """Return the URL of the identifier."""
+    """Return the URL given by the identifier, without the suffix of a shared identifier."""
     match = _VARIANT.fullmatch(url) if "#/" in url else None
     return match["base"] if match else url
 
 
 class SharedNames:
-    """The URLs of records whose identifiers came more than once.
+    """The URLs of records whose identifiers occur more than once.
 
-    `sound` has the traits of the records by URL. `doubtful` are URLs of which a record cannot be read, or None for all
-    of them, where a document breaks off: an item that is `stored` under such a variant keeps its URL.
+    `sound` contains the traits of the readable records, by URL. `doubtful` contains the URLs for which a record cannot
+    be read; None stands for all URLs, if the document is cut off. An item that is `stored` under a variant of a
+    doubtful URL keeps its URL.
     """
 
     def __init__(
@@ -264,11 +265,11 @@ class SharedNames:
                 self._names[url, traits[-1]] = _variant(url, telling)
 
     def knows(self, url: str) -> bool:
-        """Return whether a record of this identifier can be read."""
+        """Return whether a record with this identifier can be read."""
         return bool(self._sound.get(url))
 
     def name(self, url: str, traits: Callable[[], Traits]) -> str:
-        """Return the URL of a record whose identifier gives it this one."""
+        """Return the URL of a record; `url` is the URL given by its identifier, which other records may share."""
         if url not in self._sound and not self._stored:
             return url
         digests = traits()

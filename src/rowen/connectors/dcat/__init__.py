@@ -1,4 +1,4 @@
-"""RDF catalogs by DCAT: a document, or pages of them, in any syntax; those of CKAN and udata by date as well."""
+"""RDF catalogs by DCAT, as one document or in pages, in any syntax; catalogs of CKAN and udata also by date."""
 
 import asyncio
 import re
@@ -53,12 +53,12 @@ _HREF = re.compile(rb"""\bhref\s*=\s*["']?([^"'\s>]+)""", re.IGNORECASE)
 
 
 def accept(address: str) -> str | None:
-    """Return the source URL of any web address that is said to be a catalog's."""
+    """Return the source URL of any web address; None for other text."""
     return web_url(address, "dcat")
 
 
 def is_catalog(response: Response) -> bool:
-    """Return whether what may be only the beginning of an answer is that of a DCAT catalog, and of nothing else."""
+    """Return whether a response, or its beginning, looks like a DCAT catalog and like no other protocol."""
     body = response.body
     begin = body[:2000].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if begin.startswith((b"<!doctype html", b"<html")) or b"<html" in begin:
@@ -67,7 +67,7 @@ def is_catalog(response: Response) -> bool:
 
 
 def linked(page: Response) -> str | None:
-    """Return the catalog that a web page names as another form of itself."""
+    """Return the catalog that a web page links as an alternate form; None if there is none."""
     for tag in _ALTERNATE.findall(page.body):
         href = _HREF.search(tag)
         if href and b"alternate" in tag.lower() and _TYPE.search(tag) and b"catalog" in href[1].lower():
@@ -76,7 +76,7 @@ def linked(page: Response) -> str | None:
 
 
 class DcatOptions(CatalogOptions):
-    """Options of kind `dcat`; `language` is the one to prefer where a record has several."""
+    """Options of kind `dcat`; `language` is the preferred language of records in several languages."""
 
     secret_neutral: ClassVar[frozenset[str]] = CatalogOptions.secret_neutral | {"format", "whole"}
 
@@ -87,21 +87,21 @@ class DcatOptions(CatalogOptions):
     whole: bool = option(default=False, description="the document has no further pages, whatever its size")
 
     def reading(self) -> dict[str, Any]:
-        """Return the options that decide how a record is read."""
+        """Return the options that affect the mapping of a record."""
         return {**super().reading(), "format": self.format}
 
     def listing(self) -> dict[str, Any]:
-        """Return the options that decide which records are listed."""
+        """Return the options that select the listed records."""
         return {**super().listing(), "max_triples": None, "whole": None}
 
 
-_ROUND = 50  # pages of 50, 100, 250 or 1,000 divide by it; at 10, every tenth document would cost one more request
-_PAGES_DOWN = 3  # a page of a hundred moves by one when a hundred records are new, and a walk costs more than three
+_ROUND = 50  # divides pages of 50, 100, 250 or 1,000; with 10, every tenth document would cost one more request
+_PAGES_DOWN = 3  # a hundred new records move a record by one page, and a walk costs more than three requests
 _UDATA = "/api/1/site/catalog"
 
 
 class _RdfPage(NamedTuple):
-    """One page as it came. `number` is set where its address was guessed by number."""
+    """One received page; `number` is set if its address was guessed from a page number."""
 
     asked: str
     number: int | None
@@ -123,7 +123,7 @@ class _Next(NamedTuple):
 
 
 class _Slice(NamedTuple):
-    """A page of a chosen size: the records from `start` on, as many as its address says."""
+    """A page whose size can be chosen: `size` records, beginning with the record `start`."""
 
     url: str
     start: int
@@ -139,19 +139,19 @@ class _Slice(NamedTuple):
         return cls(url, (number - 1) * size, size) if _UDATA in url and number > 0 and size > 0 else None
 
     def sized(self, most: int) -> str:
-        """Return the address for about so many records; some come again if no such page begins at the position."""
+        """Return the address of a page of about `most` records, which may begin before the position."""
         if most == self.size:
             return self.url
         size = next((size for size in range(most, most // 2, -1) if self.start % size == 0), most)
         return with_parameters(self.url, page=self.start // size + 1, page_size=size)
 
     def single(self, start: int) -> "_Slice":
-        """Return the page of a single record."""
+        """Return the page of one record."""
         return _Slice(with_parameters(self.url, page=start + 1, page_size=1), start, 1)
 
 
 class RdfListing(Listing):
-    """The listing of a catalog. `dated` is set if it counts its records, and so may support the filter."""
+    """The listing of a catalog; `dated` is set if the catalog declares a count, and so may support the filter."""
 
     version = DcatOptions.record_version
     resolution = timedelta(days=1)
@@ -166,14 +166,14 @@ class RdfListing(Listing):
         self._parse = parse
         self._asked = 0
         self._unread: list[Row] = []
-        # A resumed walk is followed by one of the part before, which ends where the other began.
+        # A resumed walk is followed by a walk over the first part, which ends where the resumed walk began.
         self._left: list[RecordPart] = []
         self._resumed: Any = None
 
     async def read_pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
-        """Yield the pages from a place on, the first one by default; all records, or those modified since."""
+        """Yield the pages from `place` on, by default from the first one; with `since`, only modified records."""
         try:
             async with aclosing(self._walk(since, place, tokens)) as pages:
                 async for page in pages:
@@ -201,7 +201,7 @@ class RdfListing(Listing):
             parts = await asyncio.to_thread(self._parts, answer, joining)
             resume_at: dict[str, str] | None = None
             if following is not None and following.number is None:
-                # At the next page, or before it where a part still waits for its other half.
+                # Resume at the next page, or at an earlier page if a part is still waiting for its files.
                 begin = joining.begin
                 resume_at = {"url": following.url, "from": begin} if begin else {"url": following.url}
             if following is None and place is not None:
@@ -214,7 +214,7 @@ class RdfListing(Listing):
                 declared = contents.paging.total
                 if declared is None and single and contents.missing:
                     declared = len(contents.items) + contents.missing
-                # Why having read to the end may not mean to have read all.
+                # The reason why reading to the end does not prove that all records were read.
                 doubt = None
                 if contents.broken:
                     doubt = f"{len(contents.broken)} statements of {answer.asked} cannot be read."
@@ -229,7 +229,7 @@ class RdfListing(Listing):
             before = answer
 
     async def count(self, since: datetime | None = None) -> int | None:
-        """Return how many records the catalog declares, by its first page; None if it cannot be asked by date."""
+        """Return the declared number of records from the first page; None if the catalog cannot be filtered by date."""
         url = self._first_url(since)
         try:
             answer = await self._page(_Next(with_parameters(url, page_size=1) if _UDATA in url else url), None)
@@ -240,9 +240,9 @@ class RdfListing(Listing):
         return answer.contents.paging.total if answer else None
 
     async def read_record(self, url: str, handle: str | None = None) -> Row | None:
-        """Return one record from the page where it was, or from the next ones: new records move it down.
+        """Return one record from its last known page or the following pages, since new records move it down.
 
-        None where it is not found there, or where its files stand on other pages.
+        Return None if the record is not found there, or if its files are described on other pages.
         """
         following = handle
         for _ in range(_PAGES_DOWN if handle else 0):
@@ -257,7 +257,7 @@ class RdfListing(Listing):
         return None
 
     async def retry(self, place: Any) -> Any | None:
-        """Request the record at a place alone, if the page size can be chosen."""
+        """Request the record at a place individually; return the place if the record is still broken."""
         if not isinstance(place, str):
             raise ValueError("the place of a record is an address")
         page = await self._page(_Next(place), None, once=True)
@@ -270,9 +270,9 @@ class RdfListing(Listing):
         return with_parameters(url, modified_since=stamp(since)) if since else url
 
     async def _answer(self, wanted: _Next, tokens: Tokens | None) -> _RdfPage | None:
-        """Return the answer for a page; a smaller one, where the catalog fails and the size can be chosen.
+        """Return the answer for a page; request a smaller page if the catalog fails and the size can be chosen.
 
-        Single records over which it fails are skipped.
+        Single records on which the catalog fails are skipped.
         """
         self._unread = []
         part = _Slice.of(wanted.url)
@@ -289,7 +289,7 @@ class RdfListing(Listing):
         return await self._page(wanted, tokens)
 
     async def _is_there(self) -> None:
-        """Request what no record can obstruct: a page of future changes, else a count."""
+        """Send a request that no record can cause to fail: a page of future changes, else a count."""
         nothing = with_parameters(self._url, page=1, page_size=1, modified_since=stamp(FAR_FUTURE))
         try:
             await self._portal.request(nothing, accept=ACCEPT)
@@ -303,7 +303,7 @@ class RdfListing(Listing):
     async def _page(
         self, wanted: _Next, tokens: Tokens | None, *, could_be_less: bool = False, once: bool = False
     ) -> _RdfPage | None:
-        """Return the answer for a page; None if it is unchanged, or if a guessed number does not exist."""
+        """Return the answer for a page; None if it is unchanged, or if a guessed page number does not exist."""
         try:
             response = await self._portal.request(
                 wanted.url, accept=ACCEPT, tokens=tokens, could_be_less=could_be_less, once=once
@@ -336,9 +336,9 @@ class RdfListing(Listing):
         return Contents(parsed.graph, paging_of(parsed.graph, response, self._url), parsed.broken)
 
     def _next(self, answer: _RdfPage, before: _RdfPage | None, since: datetime | None) -> _Next | None:
-        """Return the next page, under the same filter, which some portals forget in their links.
+        """Return the next page; repeat the date filter if the link to the next page lacks it.
 
-        If the catalog has no links between pages, a full page is followed by a request for the next number.
+        If the catalog has no links between pages, the next page number is requested after a full page.
         """
         if url := answer.contents.paging.following:
             forgotten = since is not None and "modified_since=" not in url
@@ -359,10 +359,10 @@ class RdfListing(Listing):
         return [*joining.feed(contents.graph, contents.items, answer.asked, contents.borders)]
 
     def _rows(self, contents: Contents, parts: list[RecordPart]) -> list[Row]:
-        """Return the records of a page, and those of others that have waited for it, in canonical order.
+        """Return the rows of the page's records and of earlier records completed by it, in canonical order.
 
-        Several records of one item are parsed, and ordered by their content, since the order of an answer means
-        nothing.
+        If several records describe one item, they are parsed and ordered by their content, because the order of an RDF
+        answer has no meaning.
         """
 
         def rank(row: Row) -> tuple[str, str]:
@@ -401,13 +401,13 @@ class Dcat(CatalogConnector):
 
     @staticmethod
     def is_typical(address: str) -> bool:
-        """Return whether an address is a known catalog address of CKAN, udata, Eurostat and others."""
+        """Return whether the address alone is a known catalog address of CKAN, udata, Eurostat and others."""
         path = address.partition("?")[0].partition("#")[0]
         return re.search(f"(?:{_TELLING.pattern})/?$", path, re.IGNORECASE) is not None
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """Return the catalog at an address: the address itself, one that its page links, or that of udata."""
+        """Return the catalog at an address: the address itself, a catalog linked by its page, or udata's catalog."""
         if probe.page is not None and is_catalog(probe.page):
             return accept(probe.url)
         link = linked(probe.page) if probe.page is not None else None
@@ -419,6 +419,6 @@ class Dcat(CatalogConnector):
         portal = PortalClient(client, self._url, self._options, now=self._tools.now)
         portal.size.limit_s = LONGEST_LIMIT_S
         cursor = CatalogCursor.of(known.cursor, DcatOptions.record_version)
-        # Most catalogs have no filter: only one that worked before is tried again.
+        # Most catalogs have no filter, so only a filter that worked before is tried again.
         dated = cursor.filters is True or cursor.refused is not None
         return RdfListing(portal, self._url, self._options, dated=dated, parse=self._tools.parse)

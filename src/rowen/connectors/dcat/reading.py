@@ -1,4 +1,4 @@
-"""The contents of one answer of a catalog: its items, and the items that it names without describing them."""
+"""The contents of one answer of a catalog: its items, its paging, and listed items without a description."""
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -32,9 +32,9 @@ class Paging(NamedTuple):
 
 
 def paging_of(graph: Graph, response: Response, source: str) -> Paging:
-    """Return the paging of an answer. The next page is requested from the source's own host.
+    """Return the paging of an answer; the next page is requested from the source's own host.
 
-    Catalogs behind other servers often know themselves by another name than they are reached by.
+    Catalogs behind other servers often link to themselves by a host name that differs from the public one.
     """
     about = [node for node in graph if graph.types(node) & _PAGES or graph.says(node, *_NEXT)]
     links: set[str] = {response.url}
@@ -59,26 +59,26 @@ def paging_of(graph: Graph, response: Response, source: str) -> Paging:
 
 
 def with_parameters(url: str, **values: str | int) -> str:
-    """Return the address with some parameters replaced or added."""
+    """Return an address with some of its query parameters replaced or added."""
     parts = urlsplit(url)
     others = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] not in values]
     query = urlencode([*others, *((name, str(value)) for name, value in values.items())], errors="surrogatepass")
     return urlunsplit(parts._replace(query=query))
 
 
-# Records and files that wait for their other half, 30 MB at 3 kB each; the oldest are given as they are.
+# The maximum number of waiting records and files, 30 MB at 3 kB each; beyond it, the oldest are yielded incomplete.
 MOST_WAITING = 10_000
-# So long a dataset waits in a catalog where no file was ever found on another page than its dataset: a choice, since
-# each page of waiting holds a page of records in memory.
+# How long a dataset waits if no file was found on another page than its dataset so far. A judgement: waiting for one
+# more page keeps one more page of records in memory.
 PATIENCE_PAGES = 5
-# So many pages may bring nothing to what is waiting: files that are listed after all datasets come later than five.
+# The number of consecutive pages without a waiting file: if files are listed after all datasets, five would be too few.
 MOST_IDLE_PAGES = 50
 _CARRIED = 0
 
 
 @dataclass(slots=True)
 class RecordPart:
-    """A node with its statements, the page that it came from, and the files that it lacks."""
+    """A node with its RDF statements, its page, and the files that it refers to but that are not described yet."""
 
     graph: Graph
     node: Node
@@ -90,8 +90,8 @@ class RecordPart:
 class Joining:
     """The records and files that wait for each other while the pages of a catalog are read.
 
-    `carried` are datasets that were left waiting by a walk which began in the middle: what they lack may stand on the
-    pages before.
+    `carried` contains datasets left waiting by a walk that began in the middle: their files may be described on
+    earlier pages.
     """
 
     def __init__(self, carried: Iterable[RecordPart] = ()) -> None:
@@ -103,17 +103,17 @@ class Joining:
 
     @property
     def is_waiting(self) -> bool:
-        """Return whether some dataset lacks a file."""
+        """Return whether a dataset is waiting for a file."""
         return bool(self._waiting)
 
     @property
     def begin(self) -> str | None:
-        """Return the page to begin with, if what is waiting had to be read again; None if nothing is."""
+        """Return the first page that must be read again to restore the waiting parts; None if no part is waiting."""
         parts = [part for part in (*self._waiting.values(), *self._files.values()) if part.page != _CARRIED]
         return min(parts, key=lambda part: part.page).address if parts else None
 
     def feed(self, graph: Graph, nodes: Iterable[Node], address: str, borders: Container[Node]) -> Iterator[RecordPart]:
-        """Yield the datasets that are whole now, or have waited long enough, those of this page first."""
+        """Yield complete datasets, and datasets that have waited long enough; datasets of this page come first."""
         self._page += 1
         named: set[Node] = set()
         for node in nodes:
@@ -140,7 +140,7 @@ class Joining:
             if not part.lacks:
                 del self._waiting[part.node]
                 yield part
-        # Give up the parts that have waited for too many pages, or together with too many others.
+        # Yield the parts that have waited for too many pages, or together with too many others, without their files.
         waiting = list(self._waiting.values())
         hopeful = self._proved or bool(self._files)
         if hopeful and self._page - self._moved <= MOST_IDLE_PAGES:
@@ -152,7 +152,7 @@ class Joining:
             yield part
 
     def finish(self) -> list[RecordPart]:
-        """Yield the parts that are still waiting after the last page."""
+        """Return the parts that are still waiting after the last page."""
         waiting, self._waiting = [*self._waiting.values()], {}
         return waiting
 
@@ -172,11 +172,11 @@ _OTHERS = frozenset(
 
 @dataclass(slots=True)
 class Contents:
-    """The items of an answer. `missing` is how many the catalog names that are described nowhere in it.
+    """The items of an answer; `missing` counts listed items that the answer does not describe.
 
-    `borders` are nodes that stand for themselves, and are no part of any other; `modified` is when the records about
-    some items were modified. `broken` are statements that could not be read and that belong to no item: any other may
-    be hidden in them. The graph shows what an item lacks.
+    `borders` contains nodes that are no part of any other node. `modified` contains the dates of the catalog records
+    about items. `broken` contains unreadable RDF statements that belong to no item of the answer: they may hide any
+    other item.
     """
 
     graph: Graph
@@ -195,7 +195,7 @@ class Contents:
         others = {node for node, names in types.items() if names & _OTHERS} - typed
         listed = {value for node in graph for name in _LISTED for value in graph.nodes(node, name)} - others
         named = {value for value in listed if value in graph and _says_something(graph, value)}
-        # The nodes that others refer to, other than to list them.
+        # The nodes to which other nodes refer by a property that does not list items.
         mentions = {
             value
             for node in graph
@@ -207,7 +207,7 @@ class Contents:
         is_listing = bool(listed & typed)
 
         def is_part(node: Node) -> bool:
-            """Return whether a node is only there because another one refers to it."""
+            """Return whether a node only occurs because another node refers to it."""
             is_dataset = types.get(node, set()) & ITEMS == {"dcat:Dataset"}
             return node in mentions and (isinstance(node, Blank) or (is_listing and is_dataset))
 
@@ -235,7 +235,7 @@ class Contents:
             )
 
     def _has(self, node: Node, above: Mapping[Node, set[Node]]) -> bool:
-        """Return whether a node is an item, or is part of one."""
+        """Return whether a node is an item or part of an item."""
         waiting, seen = [node], set[Node]()
         while waiting:
             node = waiting.pop()
@@ -252,7 +252,7 @@ class Contents:
 
 
 def payload_of_part(part: RecordPart, borders: frozenset[Node]) -> bytes | None:
-    """Return the payload of a broken item: the broken statements, else all statements about it."""
+    """Return the payload of a broken item: its broken RDF statements, else all its RDF statements."""
     whole = part.graph.part(part.node, borders)
     broken = [value.text for node in whole.broken for value in whole.values(node, UNREAD) if isinstance(value, Literal)]
     said = {name: [str(value) for value in values] for name, values in part.graph.said(part.node).items()}
@@ -260,7 +260,7 @@ def payload_of_part(part: RecordPart, borders: frozenset[Node]) -> bytes | None:
 
 
 def unread(broken: UnreadStatement, source: str) -> Row:
-    """Return the row of a broken statement, whose subject is unknown, for the quarantine."""
+    """Return a quarantined row for a broken RDF statement with an unknown subject."""
     why = f"A statement cannot be read: {broken.why}."
     return Row(Failed(unread_url(source, broken.payload.strip()), why, payload=broken.payload), named=False)
 

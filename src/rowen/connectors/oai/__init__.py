@@ -1,4 +1,4 @@
-"""Repositories of publications and data, by OAI-PMH 2.0: walked from token to token, then read for changes."""
+"""Repositories of publications and data, by OAI-PMH 2.0: a whole walk by resumption tokens first, then only changes."""
 
 import logging
 import re
@@ -50,7 +50,7 @@ _SCHEME = re.compile(r"https?://", re.IGNORECASE)
 
 
 def accept(address: str) -> str | None:
-    """Return the base URL of any web address that is said to be a repository's: without the arguments of a question."""
+    """Return the base URL of any web address, without the arguments of a request; None for other text."""
     url = web_url(address, "oai")
     if url is None:
         return None
@@ -60,16 +60,17 @@ def accept(address: str) -> str | None:
 
 
 def ask(base: str, verb: str, **arguments: str | None) -> str:
-    """Return the URL of a question; `from_` stands for `from`, which Python keeps for itself."""
+    """Return the URL of a request; the argument `from_` stands for `from`, which is a keyword of Python."""
     named = {name.rstrip("_"): value for name, value in arguments.items() if value is not None}
     query = urlencode({"verb": verb, **named}, quote_via=quote, safe="", errors="surrogatepass")
     return f"{base}{'&' if '?' in base else '?'}{query}"
 
 
 def item_url(base: str, identifier: str) -> str:
-    """Return the URL of a record's item: the request for it in the format that every repository has.
+    """Return the URL of a record's item: the request for it in the format that every repository supports.
 
-    An identifier that is a web address stands in a route instead, without its scheme, which repositories change.
+    If the identifier is a web address, the URL is the base URL with a fragment. The fragment omits the scheme, because
+    repositories change it.
     """
     if _SCHEME.match(identifier):
         return f"{base}#/{quoted(_SCHEME.sub('', identifier, count=1))}"
@@ -81,7 +82,7 @@ def _listed(value: Any) -> Any:
 
 
 class OaiOptions(CatalogOptions):
-    """Options of kind `oai`; how many records come at once is the repository's choice."""
+    """Options of kind `oai`; the repository chooses the page size."""
 
     secret_neutral: ClassVar[frozenset[str]] = CatalogOptions.secret_neutral | {"prefix", "sets"}
 
@@ -91,19 +92,20 @@ class OaiOptions(CatalogOptions):
     sets: tuple[str, ...] = option(default=(), prepare=_listed, description="the sets to read, instead of all records")
 
     def reading(self) -> dict[str, Any]:
-        """Return the options that decide how a record is read; another format is another record."""
+        """Return the options that affect the mapping of a record; another format yields another record."""
         return {**super().reading(), "prefix": self.prefix}
 
 
-# Of an answer that is read in pieces; repositories that give all records at once give some 100,000 of 5 kB in it.
+# The limit for a streamed response; repositories that return all records at once fit about 100,000 of 5 kB into it.
 MOST_BYTES = 512 << 20
-# Of a list whose token expired: each reads the list from its beginning, and a token that never lasts ends none.
+# The limit for restarts of a list whose token expired: each restart reads the list from its beginning, and with a token
+# that always expires no restart reaches the end.
 MOST_RESTARTS = 3
-# Answers in a row with a token and without a record: filters by set leave some empty, a loop all.
+# Consecutive answers with a token but no record: a filter by set leaves some answers empty, a loop all of them.
 MOST_EMPTY = 100
 _ACCEPT = "text/xml, application/xml;q=0.9, */*;q=0.5"
-_TRIES = 2  # a body that breaks off twice at the same place is not a broken connection
-_PAYLOAD_CHARS = 1 << 20  # what quarantine keeps of a record
+_TRIES = 2  # a body that is truncated twice is not the fault of the connection
+_PAYLOAD_CHARS = 1 << 20  # the part of a record that quarantine stores
 _FORMATS = (
     ("http://datacite.org/schema/kernel-4", "oai_datacite4", "datacite4"),
     ("http://schema.datacite.org/oai/oai-1.1", "http://schema.datacite.org/oai/oai-1.0", "oai_datacite", "datacite"),
@@ -114,10 +116,11 @@ _FORMATS = (
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """The stored properties of a repository, and the format in which it is read.
+    """The stored properties of a repository; `prefix` is the metadata format in which it is read.
 
-    `timed` tells whether datestamps have a time, as the records of the last whole walk write them: an item's record has
-    its datestamp, and a repository that becomes more exact dates no record anew.
+    `timed` contains True if datestamps have a time, False if they have none, and both values for both forms, as seen
+    in the last whole walk. A repository that changes this form does not report its records as modified, so only a
+    whole walk updates the stored datestamps.
     """
 
     prefix: str = "oai_dc"
@@ -145,11 +148,11 @@ class Repository(Listing):
         self._sets: tuple[str | None, ...] = options.sets or (None,)
 
     def notes(self) -> Mapping[str, Any]:
-        """Return the properties that need not be requested again."""
+        """Return the properties to store, so that the next run need not request them."""
         return asdict(self.habits)
 
     async def open(self, known: Noted) -> None:
-        """Choose the format; if it is another one than before, all is to be read anew."""
+        """Choose the metadata format; if it has changed, discard the cursor, so that all records are read again."""
         prefix = self._options.prefix or await self._best_format()
         habits = parse_stored(known.notes, Habits) if known.notes else None
         if habits is None or habits.prefix != prefix:
@@ -163,7 +166,7 @@ class Repository(Listing):
         self.tells_deletions = habits.deleted in ("persistent", "transient")
 
     async def _best_format(self) -> str:
-        """Return the richest readable format, else Dublin Core, which is mandatory, else the first one."""
+        """Return the richest supported format, else Dublin Core, which is mandatory, else the first format."""
         try:
             answer = await self._ask(ask(self._url, "ListMetadataFormats"))
         except OaiRefusalError:
@@ -205,7 +208,10 @@ class Repository(Listing):
             token = None
 
     async def count(self, since: datetime | None = None) -> int | None:
-        """Return how many records there are; of those since a moment, as many as the first page shows may do."""
+        """Return the number of records; with `since`, the declared count or, if larger, the number on the first page.
+
+        With several sets the number of all records is unknown, and None is returned.
+        """
         if since is not None:
             return max([await self._count_since(name, since) for name in self._sets])
         if len(self._sets) > 1:
@@ -218,7 +224,10 @@ class Repository(Listing):
         return max(answer.size or 0, len(answer.records)) if is_declared else None
 
     async def read_record(self, url: str, handle: str | None = None) -> Row | None:
-        """Return one record by its identifier, if that is known and the record is in the chosen sets."""
+        """Request one record by its identifier `handle`; return None if the identifier is unknown.
+
+        A record outside the chosen sets is a `Failed` row.
+        """
         if handle is None or item_url(self._url, handle) != url:
             return None
         request = ask(self._url, "GetRecord", metadataPrefix=self.habits.prefix, identifier=handle)
@@ -226,7 +235,7 @@ class Repository(Listing):
         for record in answer.records:
             if self._options.sets and not isinstance(record, Broken):
                 tree = record.cut.look() if isinstance(record, Plain) else record.tree
-                # A set contains those below it.
+                # A set contains the sets below it.
                 names = [f"{said(name)}:" for name in tree.findall("{*}header/{*}setSpec")]
                 if not any(name.startswith(f"{chosen}:") for name in names for chosen in self._options.sets):
                     continue
@@ -245,7 +254,7 @@ class Repository(Listing):
         return max(answer.size or 0, len(answer.records))
 
     async def _chain(self, number: int, since: datetime | None, token: str | None) -> AsyncGenerator[ListingPage]:
-        """Yield the pages of one set; start again if a token of this run is no longer known."""
+        """Yield the pages of one set; begin again if the repository no longer knows a token of this run."""
         records = passed = restarts = empty = 0
         while True:
             try:
@@ -267,8 +276,8 @@ class Repository(Listing):
             is_over = answer.token is None or (answer.token == token and empty > 0) or empty > MOST_EMPTY
             if answer.token is None and token is None and answer.size is None:
                 answer.size = len(answer.records)
-            # A list of changes is incomplete if its dates have a form that the last whole walk did not have. A whole
-            # walk notes how this run finds them written; what it resumes was written before.
+            # A list of changes is incomplete if its datestamps have a form that the last whole walk did not have. A
+            # whole walk stores the forms that this run finds; a resumed walk keeps the forms found before.
             is_other = False
             if since is not None:
                 is_other = bool(self.habits.timed) and not _timed(answer) <= set(self.habits.timed)
@@ -308,17 +317,17 @@ class Repository(Listing):
             return OaiAnswer(size=0)
 
     def _first_url(self, verb: str, name: str | None, since: datetime | None) -> str:
-        """Return the URL of the first page of a list, from a date in the repository's granularity on."""
+        """Return the URL of the first page of a list; a start date is written in the repository's granularity."""
         begin = None
         if since is not None:
-            # Some repositories refuse a date before their first one.
+            # Some repositories reject a date before their earliest datestamp.
             earliest = moment(self.habits.earliest)
             at = max(since, earliest) if earliest else since
             begin = at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ" if self.habits.seconds else "%Y-%m-%d")
         return ask(self._url, verb, metadataPrefix=self.habits.prefix, set=name, from_=begin)
 
     async def _ask(self, url: str) -> OaiAnswer:
-        """Return an answer that can be read; request it again if it is cut off, in pieces if it is too large."""
+        """Return the answer to a request; repeat the request if the answer cannot be read."""
         for _ in range(_TRIES - 1):
             try:
                 return await self._ask_once(url)
@@ -337,7 +346,7 @@ class Repository(Listing):
     def _row(self, record: OaiRecord) -> Row:
         match record:
             case Plain(identifier, datestamp, cut):
-                # It is parsed only if its text changed.
+                # The record is parsed only if its text changed.
                 url, digest = item_url(self._url, identifier), body_hash(cut.letters())
                 seen = UnparsedRecord(address(url), digest, lambda: self._read(url, cut.found(), digest))
                 return Row(seen, moment(datestamp), handle=identifier)
@@ -376,7 +385,7 @@ class Repository(Listing):
 
 
 def _timed(answer: OaiAnswer) -> set[bool]:
-    """Return whether the datestamps of an answer have a time: some do, some do not, or neither where there are none."""
+    """Return which forms the datestamps of an answer have: with a time (True), without (False), or both."""
     trees = [record.tree for record in answer.records if isinstance(record, XmlElement)]
     read = (said(stamp) for tree in trees for stamp in tree.iterfind("{*}header/{*}datestamp"))
     plain = (record.stamp for record in answer.records if isinstance(record, Plain))
@@ -396,12 +405,12 @@ class Oai(CatalogConnector):
 
     @staticmethod
     def is_typical(address: str) -> bool:
-        """Return whether an address shows the protocol."""
+        """Return whether the address alone identifies an OAI-PMH repository."""
         return bool(_SCHEME.match(address) and _TELLING.search(address.partition("#")[0]))
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """Return the repository at an address, by its page or by its answer to `Identify`."""
+        """Return the repository at an address, identified by its page or by its answer to `Identify`."""
         if probe.page is not None and _is_oai(probe.page.body):
             return accept(probe.url)
         base = accept(probe.base if probe.base != probe.origin else f"{probe.origin}/oai")
@@ -411,7 +420,7 @@ class Oai(CatalogConnector):
     async def _observe(self, client: Client, known: Known) -> AsyncGenerator[Observation]:
         noted_state = Noted(known)
         portal = PortalClient(client, self._url, self._options, now=self._tools.now, explained=_EXPLAINED)
-        # Fewer records cannot be requested; only the time limit can grow.
+        # OAI-PMH has no page size, so only the time limit can be increased.
         portal.size.limit_s = LONGEST_LIMIT_S
         repository = Repository(portal, self._url, self._options)
         await repository.open(noted_state)

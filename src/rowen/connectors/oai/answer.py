@@ -1,4 +1,4 @@
-"""Answers of an OAI-PMH repository: records, a token, or what is wrong with the question."""
+"""Answers of an OAI-PMH repository: records, a resumption token, or an error."""
 
 import asyncio
 import re
@@ -33,15 +33,15 @@ from rowen.net.response import Response, Stream
 _NAMES = frozenset({"record", "header", "resumptionToken", "responseDate", "error", "Identify", "metadataFormat"})
 _LISTS = frozenset({"ListRecords", "GetRecord"})
 _RECORDS = frozenset({"record"})
-# A header as nearly all repositories write it. That of a deleted record has an attribute, and is parsed.
+# A header in the form that nearly all repositories use. The header of a deleted record has an attribute, and is parsed.
 _HEADER = re.compile(
     r"<(?P<p>(?:[\w.-]++:)?)record(?:\s[^<>]*+)?>\s*+<(?P=p)header\s*+>"
     r"\s*+<(?P=p)identifier\s*+>(?P<identifier>[^<>&]*+)</(?P=p)identifier\s*+>"
     r"\s*+<(?P=p)datestamp\s*+>(?P<stamp>[^<>&]*+)</(?P=p)datestamp\s*+>"
     r"(?:\s*+<(?P=p)setSpec\s*+>[^<>&]*+</(?P=p)setSpec\s*+>)*+\s*+</(?P=p)header\s*+>"
 )
-_MOST_MENDED = 10_000  # a choice: ten times the records of a large answer, since each is parsed alone
-# Head and tail of an answer are read again with each of its records: an honest head is as long as a few records.
+_MOST_MENDED = 10_000  # a judgement: ten times the records of a large answer, since each is parsed individually
+# The head and tail of an answer are parsed again with each of its records: a usual head is as long as a few records.
 _MOST_REPEATED = 20
 _BEGINS = re.compile(r"<(?:\w+:)?record\b[^<>]*>\s*<(?:\w+:)?header\b")
 _CLOSE = re.compile(r"</(?:\w+:)?(?:ListRecords|GetRecord)\s*>")
@@ -69,7 +69,7 @@ class NothingError(OaiRefusalError):
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A record that is no XML, as it was sent; its identifier, if that can be made out."""
+    """A record that is invalid XML, as received; `identifier` is None if it cannot be found in the text."""
 
     body: str
     why: str
@@ -77,7 +77,7 @@ class Broken:
 
 
 class Plain(NamedTuple):
-    """A record of which only the header was read."""
+    """A record whose header was read but whose content is not parsed."""
 
     identifier: str
     stamp: str
@@ -89,7 +89,7 @@ OaiRecord = XmlElement | Broken | Plain
 
 @dataclass(slots=True)
 class OaiAnswer:
-    """The answer of a repository. `token` is where the list continues, `size` the declared number of its records."""
+    """The answer of a repository; `token` continues the list, `size` is its declared number of records."""
 
     records: list[OaiRecord] = field(default_factory=list)
     token: str | None = None
@@ -99,7 +99,7 @@ class OaiAnswer:
 
 
 async def read(response: Response, where: str) -> OaiAnswer:
-    """Return the answer in a response; raises what the repository says is wrong."""
+    """Parse a response; raise the error that the repository reports."""
     cut = await cut_up(response.body, _LISTS, charset=response.charset, named=_RECORDS)
     body, charset = (cut.rest, "utf-8") if cut else (response.body, response.charset)
     reader = Reader(_NAMES, charset=charset, most_chars=MOST_RECORD_CHARS)
@@ -133,7 +133,7 @@ async def read(response: Response, where: str) -> OaiAnswer:
 
 
 async def read_stream(stream: Stream, where: str) -> OaiAnswer:
-    """Return the answer in a response that is too large for memory: only the relevant parts are kept."""
+    """Parse a response that is too large for memory; keep only its relevant elements."""
     reader = Reader(_NAMES, charset=stream.head.charset, most_chars=MOST_RECORD_CHARS)
     if not stream.head.ok:
         raise _bad_status(stream.head, where)
@@ -152,7 +152,7 @@ def _bad_status(response: Response, where: str) -> SourceError:
 
 
 def _named(cut: CutRecord) -> XmlElement | Plain:
-    """Return a record by the name in its header; one whose header is not as plain as most is read."""
+    """Return a record with only its header read; parse the record if its header is unusual."""
     header = _HEADER.match(cut.text)
     if header and (identifier := spaced(header["identifier"])):
         return Plain(identifier, spaced(header["stamp"]), cut)
@@ -185,7 +185,7 @@ def _sorted_out(found: Sequence[OaiRecord], where: str) -> OaiAnswer:
 
 
 def _pieces(response: Response, problem: UnreadableError) -> Iterator[OaiRecord]:
-    """Yield the records of an answer that is no XML as a whole, each for itself: a broken one costs no other."""
+    """Yield the records of a response that is invalid XML as a whole; only broken records fail."""
     decoder = XmlDecoder(response.charset)
     text = _DECLARATION.sub("", decoder.feed(response.body) + decoder.close(), count=1)
     begins = [match.start() for match in _BEGINS.finditer(text)]

@@ -1,4 +1,4 @@
-"""Map records of a repository to datasets: Dublin Core, DataCite, MODS, MARC, or schemas with the same names."""
+"""Map records of a repository to datasets: Dublin Core, DataCite, MODS, MARC, or schemas with equal element names."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,14 +15,14 @@ _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 def worded(titles: Sequence[Element], texts: Sequence[Element], *, preferred: str | None) -> Wording:
-    """Return title and description in all languages that they are marked with."""
+    """Return the title and description in all languages that the elements state."""
     named = {code: plain(words[0]) for code, words in _by_language(titles).items()}
     text_of = {code: "\n\n".join(words) for code, words in _by_language(texts).items()}
     return wordings(named, text_of, preferred=preferred)
 
 
 def described(wording: Wording, titles: Iterable[Element], texts: Iterable[Element], people: Sequence[str]) -> str:
-    """Return the description with further titles before it, other texts and the authors after it."""
+    """Return the description: further titles, the main description, other texts, and the authors."""
     shown = [wording.title, *(title for title, _ in wording.others.values())]
     further = [title for title in (plain(said(tree)) for tree in titles) if title and title not in shown]
     included = "\n".join([wording.description, *(text for _, text in wording.others.values())])
@@ -52,12 +52,12 @@ _POINT = ("pointLongitude", "pointLatitude")
 
 
 def is_datacite(tree: Element) -> bool:
-    """Return whether an element is the resource of a DataCite record, of any version."""
+    """Return whether an element is a DataCite resource of any version."""
     return local(tree.tag) == "resource" and "datacite.org/schema/kernel" in tree.tag
 
 
 def of_datacite(bare: Dataset, tree: Element, language: str | None) -> Dataset:
-    """Return the dataset of the record; missing dates are those of the repository."""
+    """Return the dataset of a DataCite resource; without an update date, keep the date of the repository."""
     titles, texts = tree.findall("{*}titles/{*}title"), tree.findall("{*}descriptions/{*}description")
     main = [title for title in titles if title.get("titleType") is None] or titles
     spoken = said(tree.find("{*}language"))
@@ -72,7 +72,7 @@ def of_datacite(bare: Dataset, tree: Element, language: str | None) -> Dataset:
         places += filter(None, [said(place.find("{*}geoLocationPlace"))])
         for shape, names in (("geoLocationBox", _BOX), ("geoLocationPoint", _POINT)):
             if (element := place.find(f"{{*}}{shape}")) is not None:
-                # Until version 4 the numbers stood in one text.
+                # Before version 4 all numbers were in one text.
                 places.append(" ".join(said(element.find(f"{{*}}{name}")) for name in names).strip() or said(element))
     return replace(
         bare,
@@ -116,9 +116,9 @@ def _landing_page(tree: Element) -> str:
 
 
 def _resources(tree: Element) -> Iterator[Resource]:
-    """Yield the parts of the resource that have addresses; of a single file, with the format and size of the record."""
+    """Yield the parts of the resource that have addresses; a single part gets the record's format and size."""
     forms = list(filter(None, map(said, tree.findall("{*}formats/{*}format"))))
-    # A size without a unit may also count pages.
+    # A size without a unit may be a number of pages.
     texts = (text for text in map(said, tree.findall("{*}sizes/{*}size")) if text[-1:].isalpha())
     sizes = list(filter(None, map(size_of, texts)))
     parts = [
@@ -140,20 +140,20 @@ def _resources(tree: Element) -> Iterator[Resource]:
 _NAMES = ("100", "110", "111", "700", "710", "711")
 _PUBLISHED = ("264", "260")
 _YEAR = re.compile(r"(?<!\d)(1[0-9]{3}|20[0-9]{2})(?!\d)")
-_LANGUAGE = slice(35, 38)  # field 008: three letters, as in the list of MARC
+_LANGUAGE = slice(35, 38)  # field 008: a three-letter code of MARC's language list
 _ENTERED = slice(7, 11)  # field 008: the first year
-_TYPE = slice(6, 7)  # of the leader: what is described
+_TYPE = slice(6, 7)  # of the leader: the type of the described resource
 _KINDS = {"a": "document", "t": "document", "e": "map", "f": "map"}  # language material, cartographic material
 _AT_ITS_END = " /:;,=."
 
 
 def is_marc(tree: Element) -> bool:
-    """Return whether an element is a MARC record: one with fields by numbers."""
+    """Return whether an element is a MARC record, which has numbered fields."""
     return local(tree.tag) == "record" and tree.find("{*}datafield") is not None
 
 
 def of_marc(bare: Dataset, tree: Element, language: str | None) -> Dataset:
-    """Return the dataset of the record."""
+    """Return the dataset of a MARC record."""
     fields = _Fields(tree)
     title = " ".join(fields.words("245", "a")[:1] + fields.words("245", "b") + fields.words("245", "np"))
     people = list(dict.fromkeys(word for tag in _NAMES for word in fields.words(tag, "a")))
@@ -179,13 +179,13 @@ def of_marc(bare: Dataset, tree: Element, language: str | None) -> Dataset:
 
 
 class _Fields:
-    """The fields of a record by their numbers."""
+    """The fields of a MARC record, by their numbers."""
 
     def __init__(self, tree: Element) -> None:
         self._tree = tree
 
     def words(self, tag: str, codes: str) -> list[str]:
-        """Return the text of subfields without the punctuation that separates them."""
+        """Return the texts of subfields without their final punctuation."""
         return [words for text in self.texts(tag, codes) if (words := text.rstrip(_AT_ITS_END))]
 
     def texts(self, tag: str, codes: str) -> list[str]:
@@ -194,7 +194,7 @@ class _Fields:
         return [words for part in parts if part.get("code", "") in codes and (words := said(part))]
 
     def links(self) -> Iterator[Resource]:
-        """Yield where the thing is found; a DOI where no link is given."""
+        """Yield the addresses of the resource; if the record has no links, its DOI."""
         linked = False
         for field in self._fields("856"):
             parts = {part.get("code", ""): said(part) for part in reversed(field.findall("{*}subfield"))}
@@ -209,13 +209,13 @@ class _Fields:
                 yield Resource(f"https://doi.org/{parts['a'].removeprefix('doi:')}")
 
     def languages(self) -> list[str]:
-        """Return the languages of the text, three letters each, which may be written in a row."""
+        """Return the languages of the text as three-letter codes, which a field may contain without separators."""
         codes = [words[at : at + 3] for words in self.words("041", "a") for at in range(0, len(words), 3)]
         coded = self._control("008")[_LANGUAGE].strip()
         return list(dict.fromkeys(codes or ([coded] if coded.isalpha() else [])))
 
     def leader(self) -> str:
-        """Return the fixed part before all fields, in which positions count."""
+        """Return the leader, a fixed-length part before all fields."""
         leader = self._tree.find("{*}leader")
         return "".join(leader.itertext()) if leader is not None else ""
 
@@ -230,7 +230,7 @@ class _Fields:
 
     def _control(self, tag: str) -> str:
         fields = (field for field in self._tree.findall("{*}controlfield") if field.get("tag") == tag)
-        # The positions count: nothing is stripped.
+        # Positions in the field have meanings, so nothing is stripped.
         return next(("".join(field.itertext()) for field in fields), "")
 
 
@@ -240,13 +240,13 @@ _ISSUED = ("dateIssued", "copyrightDate", "dateCreated", "dateOther")
 
 
 def is_mods(tree: Element) -> bool:
-    """Return whether an element is a MODS record; a collection of them holds one here."""
+    """Return whether an element is a MODS record; False for a collection of MODS records."""
     return local(tree.tag) == "mods"
 
 
 def of_mods(bare: Dataset, tree: Element, language: str | None) -> Dataset:
-    """Return the dataset of the record itself, without related ones."""
-    # Each title is put together from its parts; the one without a type is the main one.
+    """Return the dataset of a MODS record, without its related items."""
+    # Each title is joined from its parts; the title without a type is the main title.
     titles: list[Element] = []
     for info in sorted(tree.findall("{*}titleInfo"), key=lambda info: info.get("type") is not None):
         parts = [words for name in _TITLE for words in map(said, info.findall(f"{{*}}{name}")) if words]
@@ -285,12 +285,12 @@ def of_mods(bare: Dataset, tree: Element, language: str | None) -> Dataset:
 
 
 def _texts(tree: Element, *paths: str) -> Iterator[str]:
-    """Yield the texts at some paths, each once."""
+    """Yield the texts at some paths, without duplicates."""
     yield from dict.fromkeys(text for path in paths for text in map(said, tree.findall(path)) if text)
 
 
 def _name(person: Element) -> str:
-    """Return a name as it is shown, else its parts: the family's before the given one."""
+    """Return a person's display name, else the family name before the given name."""
     if shown := said(person.find("{*}displayForm")):
         return shown
     parts = {part.get("type", ""): said(part) for part in reversed(person.findall("{*}namePart"))}
@@ -302,7 +302,7 @@ def _name(person: Element) -> str:
 def _issued(tree: Element) -> str | None:
     for name in _ISSUED:
         dates = tree.findall(f"{{*}}originInfo/{{*}}{name}")
-        # One of several is marked as the one to sort by; an end is no date of issue.
+        # One of several dates may be marked as the key date; the end of a period is no date of issue.
         starts = [date for date in dates if date.get("point") != "end"]
         starts.sort(key=lambda date: date.get("keyDate") is None)
         if date := next(filter(None, map(iso, map(said, starts))), None):
@@ -311,7 +311,7 @@ def _issued(tree: Element) -> str | None:
 
 
 def _addresses(tree: Element) -> Iterator[str]:
-    """Yield the addresses of the resource: its page before others, then its identifiers."""
+    """Yield the addresses of the resource: first its page, then other addresses, then its identifiers."""
     urls = [url for url in tree.findall("{*}location/{*}url") if url.get("access") != "preview"]
     urls.sort(key=lambda url: ("primary" not in url.get("usage", ""), url.get("access") == "raw object"))
     yield from (said(url) for url in urls if said(url).startswith(("http://", "https://")))
@@ -363,7 +363,7 @@ def dataset_of(record: Element, url: str, *, language: str | None = None) -> Dat
 
 
 class _Leaves:
-    """The texts in a record by their local names, in the order in which they stand."""
+    """The texts in a record by the local names of their elements, in document order."""
 
     def __init__(self, metadata: Element | None) -> None:
         self._found: dict[str, list[Element]] = {}
@@ -372,11 +372,11 @@ class _Leaves:
                 self._found.setdefault(local(tree.tag), []).append(tree)
 
     def trees(self, *names: str) -> list[Element]:
-        """Return the elements of these names, those of the first name first."""
+        """Return the elements with these names, in the order of the names."""
         return [tree for name in names for tree in self._found.get(name, ())]
 
     def words(self, *names: str) -> list[str]:
-        """Return their texts, each once."""
+        """Return the texts of the elements with these names, without duplicates."""
         return list(dict.fromkeys(said(tree) for tree in self.trees(*names)))
 
 
@@ -419,7 +419,7 @@ def _of_dublin_core(bare: Dataset, leaves: _Leaves, language: str | None) -> Dat
 
 
 def _source(record: Element) -> Mapping[str, Any]:
-    """Return the whole record without its schema locations, which are no content."""
+    """Return the whole record without schema locations, which are no content."""
     for tree in record.iter():
         for name in [name for name in tree.attrib if name.startswith(_INSTANCE)]:
             del tree.attrib[name]
@@ -432,7 +432,7 @@ def _iso_dates(values: Iterable[str]) -> list[str]:
 
 
 def _places(values: Iterable[str]) -> Iterator[str]:
-    """Yield the addresses of the resource: web addresses, and those of DOIs."""
+    """Yield the addresses of the resource from values that are web addresses or DOIs."""
     for value in values:
         if _URL.fullmatch(value):
             yield value
@@ -441,7 +441,7 @@ def _places(values: Iterable[str]) -> Iterator[str]:
 
 
 def _file_form(place: str) -> str:
-    """Return the ending of an address that looks like a file's; a page is none."""
+    """Return the file extension of an address; empty for a web page and for an address that is no file."""
     path = place.partition("://")[2].partition("/")[2]
     match = _FILE.search(path) if not place.startswith("https://doi.org/") else None
     return match[1].lower() if match and match[1].lower() not in _PAGES and not match[1].isdigit() else ""

@@ -1,4 +1,4 @@
-"""OpenDataSoft portals, by their Explore API: walked whole once, then read for changes."""
+"""OpenDataSoft portals, read by their Explore API: a whole walk first, then only changes."""
 
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping
@@ -36,7 +36,7 @@ _TELLING = re.compile(
     r"|.*/api/(?:datasets|records)/1\.0(?s:/.*)?",
     re.IGNORECASE,
 )
-# The first version lists differently; its portals support the latest one as well.
+# Version 1 of the API has a different list; portals with version 1 support the latest version as well.
 _FIRST = re.compile(r"/api/(?:datasets|records)/1\.0(?s:/.*)?$", re.IGNORECASE)
 _LINKS = re.compile(rb'"href"\s*:\s*"[^"]{1,300}/api/(?:explore/v2\.\d|v2)/catalog[/"]')
 _PAGE = re.compile(r"/(?:explore|pages|map|chart)(?s:/.*)?$", re.IGNORECASE)
@@ -44,25 +44,25 @@ _PAGE = re.compile(r"/(?:explore|pages|map|chart)(?s:/.*)?$", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class OpenDataSoftAddress:
-    """A portal by its base URL or, if it has another version than v2.1, the URL of its API."""
+    """The address of a portal: its base URL or, if the API is not version 2.1, the URL of the API."""
 
     api: str
     site: str
 
     @classmethod
     def of(cls, url: str) -> "OpenDataSoftAddress":
-        """Return the address in a source URL."""
+        """Parse a source URL into the address of a portal."""
         bare = url.rstrip("/")
         match = _API.fullmatch(bare)
         return cls(bare, match["site"]) if match else cls(f"{bare}/api/explore/v2.1", bare)
 
     @property
     def datasets(self) -> str:
-        """Return where the datasets are listed."""
+        """Return the URL of the list of datasets."""
         return f"{self.api}/catalog/datasets"
 
     def item(self, identifier: str) -> str:
-        """Return the URL of a dataset: its page in the portal."""
+        """Return the URL of a dataset, which is its page in the portal."""
         return f"{self.site}/explore/dataset/{quoted(identifier, safe='@')}/"
 
     @staticmethod
@@ -71,12 +71,12 @@ class OpenDataSoftAddress:
         return unquote(url.rpartition("/explore/dataset/")[2].removesuffix("/"), errors="surrogatepass")
 
     def part(self, identifier: str, *path: str) -> str:
-        """Return the URL of something that belongs to a dataset."""
+        """Return the URL of a dataset in the API, or of one of its parts."""
         return "/".join([self.datasets, *(segment(part, safe="@") for part in (identifier, *path))])
 
 
 def accept(address: str) -> str | None:
-    """Return the source URL of an address that is said to be such a portal's, whatever it looks like."""
+    """Return the source URL of any web address, without the path of an API or a page; None for other text."""
     typed = web_url(address, "opendatasoft")
     if typed is None:
         return None
@@ -89,7 +89,7 @@ def accept(address: str) -> str | None:
 
 
 def is_root(body: bytes) -> bool:
-    """Return whether an answer is that of the root of the API: links, one of them to the catalog."""
+    """Return whether a body looks like the root of the API: JSON with a link to the catalog."""
     return body.lstrip()[:1] == b"{" and _LINKS.search(body) is not None
 
 
@@ -100,11 +100,11 @@ class OpenDataSoftOptions(CatalogOptions):
 
     api_key: str | None = option(default=None, pattern=r"^(env|file):\S+$", description="where the key is: env:NAME")
     filter: str | None = option(default=None, min_length=1, description="a condition in ODSQL")
-    # The most that the Explore API gives at once.
+    # The maximum of the Explore API.
     page_size: int = option(default=100, ge=1, le=100)
 
 
-# They move with the data, or when somebody looks at it, and say nothing about the dataset.
+# These values change with the data or with its use, and do not describe the dataset.
 _VOLATILE = frozenset(
     {
         *("records_count", "records_size", "data_processed", "metadata_processed", "popularity_score", "reuse_count"),
@@ -115,7 +115,7 @@ _FORMATS = {"csv": "text/csv", "json": "application/json"}
 
 
 def unwrapped(record: Any) -> Any:
-    """Return the dataset itself, which v2.0 wraps together with links."""
+    """Return the dataset without the object in which v2.0 wraps it together with links."""
     match record:
         case {"dataset": Mapping() as inner}:
             return inner
@@ -128,7 +128,7 @@ def identifier_of(record: Any) -> str:
 
 
 def metas_of(record: Any, template: str = "default") -> Json:
-    """Return the metadata of a dataset under one template."""
+    """Return the metadata of a dataset under one template; empty if there is none."""
     match record:
         case {"metas": {**templates}} if isinstance(metas := templates.get(template), Mapping):
             return metas
@@ -136,7 +136,7 @@ def metas_of(record: Any, template: str = "default") -> Json:
 
 
 def steady(record: Json) -> Json:
-    """Return a record without values that change by themselves."""
+    """Return a record without volatile values."""
     return without(record, _VOLATILE)
 
 
@@ -146,7 +146,7 @@ def dataset_of(record: Json, address: OpenDataSoftAddress, *, language: str | No
     metas, dcat = metas_of(record), metas_of(record, "dcat")
     wording = wordings(metas.get("title"), metas.get("description"), preferred=language)
     codes = listed(metas.get("metadata_languages")) or listed(metas.get("language"))
-    # The coverage in words, else the bounding box of the data.
+    # The coverage as a name, else the bounding box of the data.
     territory = ", ".join(_words(wording.language, metas.get("territory")))
     places = (place_of(dcat.get("spatial"), wording.language), territory, place_of(metas.get("bbox"), wording.language))
     start, end = dcat.get("temporal_coverage_start"), dcat.get("temporal_coverage_end")
@@ -193,12 +193,15 @@ def _words(language: str | None, *values: Any) -> Iterator[str]:
     return filter(None, (one_of(part, language) for value in values for part in listed(value)))
 
 
-# A portal refuses what lies further on than 10,000 records; a page of a hundred still fits in.
+# A portal rejects an offset plus limit above 10,000; a page of a hundred still fits below it.
 WINDOW = 9_900
 
 
 class OpenDataSoftListing(DatedSearch):
-    """The datasets of a portal. Those without a date are in every answer, since no question by date would show them."""
+    """The listing of a portal's datasets.
+
+    Every answer includes the datasets without a date, because no filter by date returns them.
+    """
 
     version = OpenDataSoftOptions.record_version
 
@@ -214,11 +217,14 @@ class OpenDataSoftListing(DatedSearch):
         return chronology(self._read_page, window=WINDOW, undated_kept=True, confirmed=True, since=since, place=place)
 
     async def count(self, since: datetime | None = None) -> int | None:
-        """Return how many datasets there are."""
+        """Return the number of datasets; with `since`, count only modified datasets.
+
+        Return None if the portal declares no count.
+        """
         return _total(self._read(await self._portal.request(self._url(_from(since), limit=0)), "a count"))
 
     async def _find(self, identifier: str) -> list[Any]:
-        """Request one dataset; by a search if the option `filter` is set, which it applies."""
+        """Request one dataset by its identifier; if the option `filter` is set, search for it with that filter."""
         escaped = identifier.replace("\\", "\\\\").replace('"', '\\"')
         searched = self._url(f'dataset_id="{escaped}"', limit=1)
         url = searched if self._filter else self._address.part(identifier)
@@ -240,9 +246,9 @@ class OpenDataSoftListing(DatedSearch):
         return answer._replace(full=len(answer.rows) >= rows)
 
     async def _pass(self, question: DatedQuestion, problem: SourceError) -> DatedAnswer:
-        """Return the place of a record that cannot be received: its identifier alone mostly can.
+        """Return a failed row for a record that cannot be received; try to receive its identifier alone.
 
-        If not, although the portal answers, it may be any dataset.
+        If the identifier cannot be received either, the row may stand for any dataset.
         """
         if not isinstance(problem, TooMuchError) or self._portal.unread < MOST_UNREAD:
             try:
@@ -256,7 +262,7 @@ class OpenDataSoftListing(DatedSearch):
     async def _parse(
         self, response: Response, question: DatedQuestion, problem: SourceError | None = None
     ) -> DatedAnswer:
-        """Return the records of an answer; with a problem, they are identifiers of records that failed."""
+        """Return the rows of an answer; with `problem`, the answer has identifiers of records that failed."""
 
         def row(record: Any) -> Row:
             dataset = unwrapped(record)
@@ -328,12 +334,12 @@ class OpenDataSoft(SingleRecords):
 
     @staticmethod
     def is_typical(address: str) -> bool:
-        """Return whether an address is a host of OpenDataSoft, or an address of its API."""
+        """Return whether the address alone identifies OpenDataSoft, by its host or its API path."""
         return _TELLING.fullmatch(address.partition("?")[0]) is not None
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """Return the portal at an address: at the root of its API, or where its API answers."""
+        """Return the portal at an address if the address is its API root or if its API answers; None otherwise."""
         if probe.page is not None and is_root(probe.page.body):
             return accept(probe.url)
         match await probe.json(f"{OpenDataSoftAddress.of(probe.origin).datasets}?limit=0"):

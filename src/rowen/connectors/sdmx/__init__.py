@@ -1,4 +1,4 @@
-"""SDMX services of statistical offices: one item a dataflow, all of them in one document."""
+"""SDMX services of statistical offices; each dataflow is one item, and one document lists all of them."""
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
@@ -43,13 +43,13 @@ _JSON = re.compile(rb'"dataflows"\s*:')
 
 @dataclass(frozen=True, slots=True)
 class SdmxAddress:
-    """A service by its base, by its list of dataflows, or a document that lies anywhere."""
+    """The address of a service, given as its base URL, as its list of dataflows, or as a document."""
 
     url: str
 
     @property
     def documents(self) -> tuple[str, ...]:
-        """Return where the list may be: the address itself, or before that, what SDMX 2.1 and 3.0 have below a base."""
+        """Return the possible addresses of the list; for a base URL, the SDMX 2.1 and 3.0 addresses come first."""
         if self._is_document:
             return (self.url,)
         bare = self.url.rstrip("/")
@@ -57,7 +57,7 @@ class SdmxAddress:
 
     @property
     def root(self) -> str | None:
-        """Return the base of the service; None for a document."""
+        """Return the base URL of the service; None for a document."""
         path = self.url.partition("?")[0].rstrip("/")
         if match := _FLOWS.fullmatch(path):
             return match["root"]
@@ -69,13 +69,13 @@ class SdmxAddress:
         return bool("?" in self.url or _FLOWS.fullmatch(path) or _SOME_FILE.search(path))
 
     def item(self, agency: str, identifier: str) -> str:
-        """Return the URL of a dataflow, which answers with its latest version; in a document, a route of it."""
+        """Return the URL of a dataflow's latest version; in a document, the document's URL with a fragment."""
         if self.root is None:
             return f"{self.url.partition('#')[0]}#/{quoted(agency)}:{quoted(identifier)}"
         return f"{self.root}/dataflow/{_segment(agency) or 'all'}/{_segment(identifier)}"
 
     def data(self, agency: str, identifier: str, document: str) -> str | None:
-        """Return where the data of a dataflow is, by the version of the API that answered."""
+        """Return the URL of a dataflow's data, for the API version of `document`; None if there is no such API."""
         if self.root is None or "/dataflow" not in document:
             return None
         if "/structure/dataflow" in document:
@@ -84,12 +84,12 @@ class SdmxAddress:
 
 
 def accept(address: str) -> str | None:
-    """Return the source URL of an address that is said to be an SDMX service's."""
+    """Return the source URL of any web address; None for other text."""
     return web_url(address, "sdmx")
 
 
 def is_sdmx(body: bytes) -> bool:
-    """Return whether what may be only the beginning of a document is a list of dataflows."""
+    """Return whether a body, or its beginning, looks like a list of dataflows."""
     body = body.lstrip(b"\xef\xbb\xbf \t\r\n")
     if body[:1] == b"<":
         return bool(_XML.match(body)) and (b"Dataflow" in body or b"KeyFamil" in body)
@@ -101,14 +101,14 @@ def _segment(name: str) -> str:
 
 
 class SdmxOptions(DocumentOptions):
-    """Options of kind `sdmx`; `language` is the one to prefer where a dataflow has names in several."""
+    """Options of kind `sdmx`; `language` is the preferred language of dataflows in several languages."""
 
-    # It is read while it comes in and never held whole: this is a limit on patience, not on memory.
+    # The document is read as it arrives and is never in memory as a whole: this limits the time, not the memory.
     max_bytes: int = option(default=1 << 30, gt=0, description="largest document that is read")
 
 
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
-# The schema's own, for texts that do not name theirs.
+# The default of the schema, for texts without a language.
 _DEFAULT_LANGUAGE = "en"
 _PREFIXES = {
     "http://www.w3.org/XML/1998/namespace": "xml",
@@ -126,7 +126,7 @@ _LINKED = re.compile(r"(?P<name>[^|]*)\|(?P<url>https?://[^|\s]+)")
 
 @dataclass(frozen=True, slots=True)
 class _Note:
-    """An annotation: what kind it is, and what it says."""
+    """An annotation of a dataflow."""
 
     kind: str
     title: str
@@ -136,7 +136,7 @@ class _Note:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A dataflow, whichever way it was written; `source` is all of it."""
+    """A dataflow, parsed from XML or JSON; `source` is the complete record."""
 
     agency: str
     identifier: str
@@ -149,12 +149,12 @@ class Flow:
 
     @property
     def order(self) -> list[tuple[int, str]]:
-        """Return a sort key of the version; a draft comes before its release."""
+        """Return a sort key of the version, in which a draft comes before its release."""
         parts = re.split(r"[.-]", self.version)
         return [*((int(part), "") if part.isdecimal() else (-1, part) for part in parts), (0, "")]
 
     def letters(self) -> bytes:
-        """Return the content of a dataflow as bytes to compare, without values that change by themselves."""
+        """Return the content of a dataflow as bytes for comparison, without volatile values."""
         if _VOLATILE.isdisjoint(note.kind for note in self.notes):
             return canonical_json(self)
         notes = (replace(note, title="") if note.kind in _VOLATILE and not note.url else note for note in self.notes)
@@ -162,10 +162,10 @@ class Flow:
 
 
 def dataset_of(flow: Flow, address: SdmxAddress, document: str, *, language: str | None = None) -> Dataset:
-    """Return the dataset of a dataflow; its data is at the service that answered with `document`."""
+    """Return the dataset of a dataflow; `document` is the URL of the list, which determines the URL of the data."""
     wording = wordings(flow.names, flow.descriptions, preferred=language)
     by_kind = {note.kind: note.title for note in flow.notes}
-    # The latest of the dates on which data or structure were updated.
+    # The latest date on which data or structure were updated.
     updates = [(at, iso(note.title)) for note in flow.notes if note.kind in _UPDATED and (at := moment(note.title))]
     oldest, latest = by_kind.get("OBS_PERIOD_OVERALL_OLDEST"), by_kind.get("OBS_PERIOD_OVERALL_LATEST")
     return Dataset(
@@ -187,7 +187,7 @@ def dataset_of(flow: Flow, address: SdmxAddress, document: str, *, language: str
 
 
 def flow_of_tree(tree: Element) -> Flow:
-    """Return a dataflow of SDMX-ML, or a key family of 2.0."""
+    """Return the dataflow in an SDMX-ML element, which may be a key family of SDMX 2.0."""
 
     def is_volatile(part: Element) -> bool:
         return local(part.tag) == "Annotation" and said(_child(part, "AnnotationType")) in _VOLATILE
@@ -206,7 +206,7 @@ def flow_of_tree(tree: Element) -> Flow:
 
 
 def flow_of_json(record: Mapping[str, Any]) -> Flow:
-    """Return a dataflow of SDMX-JSON."""
+    """Return the dataflow in an SDMX-JSON record."""
     notes = _objects(record.get("annotations"))
     steady_notes = [note for note in notes if word(note.get("type")) not in _VOLATILE]
     return Flow(
@@ -277,9 +277,9 @@ def _in_languages(value: Any) -> dict[str, str]:
     return {_DEFAULT_LANGUAGE: text} if (text := word(value)) else {}
 
 
-# In an hour, the largest document that is read by default (1 GB) comes in at 300 kB/s.
+# At 300 kB/s the largest document that is read by default (1 GB) arrives within an hour.
 LONGEST_S = 3600.0
-_ROWS = 200  # handed on together: more would wait in memory, fewer cost a look-up each
+_ROWS = 200  # the size of a page: larger pages take more memory, smaller pages cost more look-ups
 _ELSEWHERE = frozenset({400, 404, 405, 406, 501})
 _REFUSED = frozenset({401, 403})
 _ACCEPT = (
@@ -291,7 +291,7 @@ _TRAIL = b"\xef\xbb\xbf \t\r\n"
 
 
 class Dataflows(Listing):
-    """The listing of a service."""
+    """The listing of an SDMX service."""
 
     version = SdmxOptions.record_version
 
@@ -305,7 +305,7 @@ class Dataflows(Listing):
     async def read_pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
-        """Yield all dataflows, or none if the document is the one that the tokens are of."""
+        """Yield all dataflows; yield nothing if the document is unchanged since `tokens` were stored."""
         documents = sorted(self._address.documents, key=lambda url: tokens is None or url != tokens.url)
         for url in documents:
             known = tokens if tokens is not None and tokens.url == url else None
@@ -341,7 +341,7 @@ class Dataflows(Listing):
             return
 
     async def _rows(self, stream: Stream, document: str) -> AsyncGenerator[ListingPage]:
-        """Yield the dataflows in pages. Of several versions in a row the latest one counts."""
+        """Yield the dataflows in pages; among consecutive versions of a dataflow, use the latest."""
         rows: list[Row] = []
         last: Flow | None = None
         async with aclosing(self._flows(stream)) as flows:
@@ -361,11 +361,11 @@ class Dataflows(Listing):
         yield ListingPage([*rows, *([self._row(last, document)] if last is not None else [])])
 
     def _row(self, flow: Flow, document: str) -> Row:
-        """Return a dataflow that is mapped only if it changed."""
+        """Return the row of a dataflow that is mapped only if it changed."""
         options = self._options
         seen = unparsed(
             self._address.item(flow.agency, flow.identifier),
-            # Where its data is depends on the document that answered.
+            # The URL of the data depends on the document that answered.
             lambda: body_hash(flow.letters() + document.encode()),
             lambda: dataset_of(flow, self._address, document, language=options.language),
             payload=lambda: payload_of(flow.source),
@@ -375,7 +375,7 @@ class Dataflows(Listing):
         return Row(seen)
 
     async def _flows(self, stream: Stream) -> AsyncGenerator[Flow | Failed]:
-        """Yield the dataflows of the document, in XML or JSON; raise an error if it is cut off."""
+        """Yield the dataflows of an XML or JSON document; raise an error if it is truncated."""
         pieces = aiter(stream)
         beginning = b""
         while not beginning and (piece := await anext(pieces, None)) is not None:
@@ -407,7 +407,7 @@ class Dataflows(Listing):
                 has_flows = has_flows or name == "Dataflow"
                 if name == "ErrorMessage":
                     raise SourceError(f"{self._address.url} reports an error: {said(element.tree)}.")
-                # A dataflow of SDMX 2.0 has a key family as its structure; where there are none, it is what is there.
+                # In SDMX 2.0 a dataflow refers to a key family; a service without dataflows lists only key families.
                 if name == "Dataflow" or (name == "KeyFamily" and not has_flows):
                     yield self._checked(flow_of_tree(element.tree), element.why)
         if not has_list:
@@ -430,7 +430,7 @@ class Dataflows(Listing):
             raise SourceError(f"{self._address.url} holds no list of dataflows.")
 
     def _checked(self, flow: Flow, why: str | None = None) -> Flow | Failed:
-        """Return a dataflow that can be identified and was read whole, else a failure."""
+        """Return a dataflow, or a failure if it has no identifier or was not read completely."""
         if why is None and flow.identifier:
             return flow
         payload = payload_of(flow.source)
@@ -453,14 +453,14 @@ class Sdmx(CatalogConnector):
 
     @staticmethod
     def is_typical(address: str) -> bool:
-        """Return whether an address requests all dataflows of an SDMX service."""
+        """Return whether the address alone identifies a request for all dataflows of an SDMX service."""
         return re.search(f"(?:{_TELLING.pattern})$", address.partition("?")[0], re.IGNORECASE) is not None
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """Return the service at an address: a list of dataflows itself, or what has one below it.
+        """Return the service at an address: a list of dataflows, or an address that has such a list below it.
 
-        Such a list costs a server much: it is requested only if the address looks like that of a service.
+        Such a list is expensive for a server, so it is requested only if the address looks like an SDMX service.
         """
         if probe.page is not None and is_sdmx(probe.page.body):
             return accept(probe.url)

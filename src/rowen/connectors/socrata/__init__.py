@@ -1,4 +1,4 @@
-"""Socrata portals, by the Discovery API: walked whole once, then read for their latest assets."""
+"""Socrata portals, read by the Discovery API: a whole walk first, then only the latest assets."""
 
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -33,7 +33,7 @@ _TELLING = re.compile(r"https?://[^/]+(?:\.socrata\.com(?:[/:].*)?|/api/catalog/
 
 
 def accept(address: str) -> str | None:
-    """Return the portal of any web address; the shared API needs the domain of a portal."""
+    """Return the portal URL of any web address; None for the shared API without the domain of one portal."""
     url = web_url(address, "socrata")
     if url is None:
         return None
@@ -45,12 +45,12 @@ def accept(address: str) -> str | None:
 
 
 def domain_of(site: str) -> str:
-    """Return the domain of a portal in the API."""
+    """Return the domain by which the API identifies a portal."""
     return urlsplit(site).hostname or ""
 
 
 def item(site: str, identifier: str) -> str:
-    """Return the URL of a dataset, which outlives its title."""
+    """Return the URL of a dataset, which does not change with its title."""
     return f"{site}/d/{quoted(identifier, safe=SEGMENT)}"
 
 
@@ -66,11 +66,11 @@ class SocrataOptions(CatalogOptions):
         default=None, pattern=r"^(env|file):\S+$", description="where the token is: env:NAME"
     )
     only: tuple[Sort, ...] = option(default=("datasets", "maps"), description="which sorts of assets; empty for all")
-    # A record has some kB, so that a page has 1 to 2 MB.
+    # A record has a few kB, so a page has 1 to 2 MB.
     page_size: int = option(default=500, ge=1, le=10_000)
 
 
-# They move whenever somebody looks.
+# These values change whenever the asset is viewed.
 _VOLATILE = frozenset({"page_views", "download_count", "view_count", "score"})
 _PLACES = ("spatial", "geographic", "geospatial")
 _PUBLISHERS = ("publisher", "agency", "department", "organi")
@@ -79,12 +79,12 @@ _PERIODS = ("temporal", "time-period", "time period")
 
 
 def identifier_of(record: Any) -> str:
-    """Return the identifier of an asset."""
+    """Return the identifier of an asset; empty if it has none."""
     return word(_part(record, "resource").get("id"))
 
 
 def steady(record: Json) -> Json:
-    """Return a record without values that change by themselves."""
+    """Return a record without volatile values."""
     return without(record, _VOLATILE)
 
 
@@ -96,11 +96,11 @@ def dataset_of(record: Json, site: str, *, language: str | None = None) -> Datas
     fields = {
         word(field.get("key")).casefold(): word(field.get("value")) for field in objects(classes.get("domain_metadata"))
     }
-    # The columns are parallel lists; those that begin with a colon are computed by Socrata.
+    # The columns are parallel lists; Socrata computes the columns whose names begin with a colon.
     lists = (listed(resource.get(f"columns_{part}")) for part in ("field_name", "name", "datatype"))
     rows = zip_longest(*(map(word, part) for part in lists), fillvalue="")
     columns = [{"name": name, "label": label, "type": kind} for name, label, kind in rows if not name.startswith(":")]
-    # The account that owns an asset is mostly a person's: the portal's own fields name the publisher.
+    # The account that owns an asset usually belongs to a person; the portal's own fields name the publisher.
     parties = sorted((key.rpartition("_")[2].replace("-", " "), value) for key, value in fields.items() if value)
     parties = [(field, value) for field, value in parties if not _NO_NAME.search(field) and not _NO_NAME.search(value)]
     publisher = next((value for name in _PUBLISHERS for field, value in parties if name in field), "")
@@ -148,13 +148,13 @@ def _part(record: Any, name: str) -> Json:
 
 
 def _field(fields: Mapping[str, str], names: tuple[str, ...]) -> str:
-    """Return the first of the portal's own fields, of all groups, whose key contains one of these names."""
+    """Return the value of the first field, in alphabetical order, with one of these names in its key; else empty."""
     return next((value for key, value in sorted(fields.items()) if any(name in key for name in names)), "")
 
 
-# The API refuses `offset + limit` beyond it.
+# The API rejects a larger `offset + limit`.
 WINDOW = 10_000
-# Of the latest assets, request only a few at first: mostly, nothing has changed.
+# The number of latest assets to request first: usually nothing has changed.
 FIRST_ROWS = 10
 
 
@@ -170,7 +170,7 @@ class _Assets(NamedTuple):
 
 
 class SocrataListing(SearchListing):
-    """The assets of a portal."""
+    """The listing of a portal's assets."""
 
     version = SocrataOptions.record_version
 
@@ -184,11 +184,14 @@ class SocrataListing(SearchListing):
     def read_pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
-        """Yield the assets: all, or those modified since."""
+        """Yield all assets; with `since`, only modified assets."""
         return self._scroll(place) if since is None else self._read_latest(since)
 
     async def count(self, since: datetime | None = None) -> int | None:
-        """Return how many assets exist; those since a date cannot be counted, but a far date has a known result."""
+        """Return the number of assets; None for assets modified since a date, which cannot be counted.
+
+        For a date in the far past or far future the result is known: all assets, or none.
+        """
         if since is not None and since >= FAR_FUTURE:
             return 0
         if since is not None and since > FAR_PAST:
@@ -197,7 +200,7 @@ class SocrataListing(SearchListing):
         return total if total is not None else (await self._page(0)).total
 
     async def _scroll(self, place: Any) -> AsyncGenerator[ListingPage]:
-        """Yield all assets, each page from the last identifier on: nothing that goes or comes shifts the others."""
+        """Yield all assets; each page begins after the last identifier, so that changes do not shift the others."""
         after, seen, by_number = (place["after"], place["seen"], place["by_number"]) if place else ("", 0, False)
         while True:
             arguments = {"offset": seen, "order": "createdAt ASC"} if by_number else {"scroll_id": after}
@@ -211,14 +214,14 @@ class SocrataListing(SearchListing):
                 else:
                     answer = _Assets([], [self._unread(str(seen), problem, {"offset": seen})], None, None)
             if not by_number and not _is_rising([after, *answer.names]):
-                # The portal ignores the identifier from which the page should begin.
+                # The portal ignores the identifier after which the page should begin.
                 seen, by_number = 0, True
                 continue
             answer = _placed(answer, after, seen, by_number=by_number)
             seen += len(answer.rows)
             after = answer.names[-1] if answer.names else after
             closed = by_number and seen >= WINDOW
-            # An unreceived asset is not requested again, even if nothing is behind it.
+            # An unreceived asset is not requested again, even if it is the last one.
             ended = not answer.rows or (not by_number and not answer.names)
             place = {"after": after, "seen": seen, "by_number": by_number}
             yield ListingPage(
@@ -232,9 +235,10 @@ class SocrataListing(SearchListing):
                 return
 
     async def _pass(self, after: str, seen: int, problem: SourceError) -> _Assets:
-        """Return the place of an asset that cannot be received while scrolling, and the next asset, to continue from.
+        """Return a failed row for an asset that cannot be received, and the next asset, from which to continue.
 
-        It is requested by its number in the order of identifiers, if the asset before has the expected number.
+        The next asset is requested by its position in the order of identifiers. This requires that the previous asset
+        has the expected position.
         """
         if seen + MOST_UNREAD > WINDOW:
             raise problem
@@ -257,7 +261,7 @@ class SocrataListing(SearchListing):
         return unreceived(unread_url(self._site, name), problem, place)
 
     async def retry(self, place: Any) -> Any | None:
-        """Request the asset at a place again, with those between the one that is named and it."""
+        """Request the asset at a place again, together with the assets between it and the last identified asset."""
         if "offset" in place:
             answer = await self._page(1, once=True, offset=place["offset"], order="createdAt ASC")
         else:
@@ -337,7 +341,7 @@ class SocrataListing(SearchListing):
 
 
 def _placed(answer: _Assets, after: str, seen: int, *, by_number: bool) -> _Assets:
-    """Return the assets, unidentified ones with their places: the asset before and their distance from it."""
+    """Return the assets; unidentified assets get a place: the previous asset, and the distance from it."""
     if all(row.named or row.place is not None for row in answer.rows):
         return answer
     rows: list[Row] = []
@@ -364,12 +368,12 @@ class Socrata(SingleRecords):
 
     @staticmethod
     def is_typical(address: str) -> bool:
-        """Return whether an address is a host of Socrata, or an address of the catalog API."""
+        """Return whether the address alone identifies Socrata, by its host or its API path."""
         return _TELLING.fullmatch(address.partition("?")[0]) is not None
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """Return the portal at an address, if the catalog API answers there."""
+        """Return the portal at an address if the catalog API answers there; None otherwise."""
         match await probe.json(f"{probe.origin}/api/catalog/v1?domains={domain_of(probe.origin)}&limit=0"):
             case {"results": list(), "resultSetSize": int()}:
                 return probe.origin

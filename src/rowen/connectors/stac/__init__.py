@@ -1,4 +1,4 @@
-"""STAC catalogs: the collections of an API, or of documents that lead to one another; one item a collection."""
+"""STAC catalogs, as an API or as linked documents; each collection is one item."""
 
 import json
 from collections.abc import AsyncGenerator, Awaitable, Mapping
@@ -42,14 +42,14 @@ _FAILED = (*UNRECEIVED, FetchTimeoutError)
 
 
 class _Question(NamedTuple):
-    """The request for a page: its address, and a body if it is posted."""
+    """The request for a page: its address, and a body if the request is a POST."""
 
     url: str
     body: dict[str, Any] | None = None
 
 
 class Collections(Listing):
-    """The listing of an API. `url` is where it begins, `root` the source's own address."""
+    """The listing of an API; `url` is the address of its first page, `root` the source's own address."""
 
     version = StacOptions.record_version
 
@@ -64,7 +64,7 @@ class Collections(Listing):
     async def read_pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
-        """Yield all collections; they cannot be listed by date."""
+        """Yield all collections, which cannot be filtered by date."""
         at: _Question | None = _Question(*place) if place else _Question(self._url)
         before: ListingPage | None = None
         while at is not None:
@@ -81,10 +81,10 @@ class Collections(Listing):
             page = found
             if before is not None:
                 if None not in (before.declared, page.declared) and before.declared != page.declared:
-                    # Where one went, another may have slipped past the border between two pages.
+                    # If a collection was deleted, another one may have moved across a page border and been missed.
                     page = replace(page, doubt="The list of collections changed while it was read.")
                 page = replace(page, declared=before.declared) if page.declared is None else page
-                # There are servers that link a next page for ever.
+                # Some servers always link a next page.
                 page = page if page.rows or before.rows else replace(page, place=None)
             if at == (self._url, None) and page.place is None and not (response.redirects or self._is_limited):
                 self.tokens = Tokens(self._url, response.etag, response.last_modified)
@@ -94,7 +94,7 @@ class Collections(Listing):
     async def _read(
         self, at: _Question, tokens: Tokens | None, before: ListingPage | None
     ) -> tuple[Response, ListingPage]:
-        """Return a page as it is linked; where an API fails over it, as much of it as it can give."""
+        """Return the page at a link; if the API fails, request it with a lower `limit`."""
         if self._is_limited:
             return await self._part(at)
         try:
@@ -109,13 +109,13 @@ class Collections(Listing):
             except _FAILED:
                 raise
             except SourceError:
-                # It may be down, or know no `limit`: what happened first says more.
+                # The API may be down, or may not support `limit`: the first error explains more.
                 self._is_limited = False
                 raise problem from None
 
     async def _part(self, at: _Question) -> tuple[Response, ListingPage]:
         def read(rows: int) -> Awaitable[tuple[Response, ListingPage]]:
-            """Request so many collections."""
+            """Request a page of `rows` collections."""
             if at.body is not None:
                 question = _Question(at.url, {**at.body, "limit": rows})
             else:
@@ -145,10 +145,10 @@ class Collections(Listing):
         data = read_json(response.body, redact(response.url))
         if not isinstance(data, dict) or not isinstance(data.get("collections"), list):
             raise UnreadableError(f"{redact(response.url)} answered with JSON that is no list of collections.")
-        # The rest of the address is that of a page, on which a collection stands by chance.
+        # The query of the address belongs to the page, and a collection may be on any page.
         base = response.url.partition("?")[0]
         rows = await one_by_one(lambda record: self._row(record, base), data["collections"])
-        # How many collections there are, by the field of OGC or that of an extension.
+        # The declared number of collections, from the field of OGC or of an extension.
         context = data.get("context")
         declared = data.get("numberMatched", context.get("matched") if isinstance(context, Mapping) else None)
         if not isinstance(declared, int) or isinstance(declared, bool) or declared < 0:
@@ -176,7 +176,7 @@ class Collections(Listing):
 
 
 def _next(data: Mapping[str, Any], base: str, at: _Question) -> list[Any] | None:
-    """Return the request for the next page, in plain JSON."""
+    """Return the request for the next page, in plain JSON; None if there is no next page."""
     for link in links_of(data, "next"):
         url = joined(base, word(link["href"]))
         if word(link.get("method")).upper() != "POST":
@@ -197,14 +197,14 @@ class Stac(CatalogConnector):
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """Return the catalog at an address, from its answer, or from one requested as JSON."""
+        """Return the catalog at an address, found in its page or in its answer to a request for JSON."""
         page = probe.page
         if page is not None and not is_stac(page.body) and b"<html" in page.body[:2000].lower():
             page = await probe.get(probe.url)
         return accept(probe.url) if page is not None and is_stac(page.body) else None
 
     async def _observe(self, client: Client, known: Known) -> AsyncGenerator[Observation]:
-        """Ask the root what it is, and read its collections."""
+        """Request the root, and read its collections from an API or from linked documents."""
         portal = PortalClient(client, self._url, self._options.as_catalog(), now=self._tools.now)
         tree = Tree(client, self._url, self._options, known)
         root = await portal.request(self._url, tokens=await tree.tokens())

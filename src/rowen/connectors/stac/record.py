@@ -22,16 +22,16 @@ _PAGES = ("about", "describedby", "alternate")
 
 
 def dataset_of(record: Mapping[str, Any], url: str, *, base: str) -> Dataset:
-    """Return the dataset of a collection; `url` is that of its item, `base` the base address of its links."""
+    """Return the dataset of a collection; `url` is the URL of its item, `base` the base address of its links."""
     identifier = word(record.get("id"))
-    # Where the licence's name says nothing, the address of its text does.
+    # If the name of the licence has no meaning, use the address of its text.
     licence = word(record.get("license"))
     if licence.lower() in _NO_LICENCE:
         licence = next((joined(base, word(link["href"])) for link in links_of(record, "license")), licence)
-    # The language extension names the record's own language, and then the others.
+    # The language extension has one field for the record's own language and one for the other languages.
     languages = [record.get("language"), *listed(record.get("languages"))]
     codes = [word(named.get("code") if isinstance(named, Mapping) else named) for named in languages]
-    # The variables of a data cube are to it what columns are to a table.
+    # The variables of a data cube correspond to the columns of a table.
     cube = record.get("cube:variables")
     variables: list[Json] = []
     if isinstance(cube, Mapping) and all(isinstance(variable, Mapping) for variable in cube.values()):
@@ -55,28 +55,28 @@ def dataset_of(record: Mapping[str, Any], url: str, *, base: str) -> Dataset:
         landing_page=_page(record, base),
         resources=tuple(_resource(name, asset, base) for name, asset in _assets(record)),
         columns=(*columns_in(record.get("table:columns")), *columns_in(variables)),
-        # As the profile of ISO 19115 for Earth observation has it: a collection is a series of products.
+        # In the ISO 19115 profile for Earth observation, a collection is a series of products.
         record_kind="series",
         source=record,
     )
 
 
 def links_of(record: Mapping[str, Any], *relations: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the links of a document that have one of these relations and lead anywhere."""
+    """Yield the links of a document that have one of these relations and an address."""
     for link in objects(record.get("links")):
         if word(link.get("rel")) in relations and word(link.get("href")):
             yield link
 
 
 def joined(base: str, href: str) -> str:
-    """Return where a link leads; what cannot be joined is left as it is."""
+    """Return the absolute address of a link; return the link unchanged if it is invalid."""
     with suppress(ValueError):
         return urljoin(base, href) if href else ""
     return href
 
 
 def _publisher(record: Json) -> str:
-    """Return the producer; without one, the licensor, processor or host."""
+    """Return the producers; without a producer, the licensors, processors or hosts."""
     providers = [
         (word(provider.get("name")), listed(provider.get("roles"))) for provider in objects(record.get("providers"))
     ]
@@ -87,7 +87,7 @@ def _publisher(record: Json) -> str:
 
 
 def _place(record: Mapping[str, Any]) -> str:
-    """Return the first box, which is around all others, as west, south, east, north."""
+    """Return the first bounding box, which encloses all others, as west, south, east and north."""
     boxes = listed(_extent(record, "spatial").get("bbox"))
     box = boxes[0] if boxes and isinstance(boxes[0], list) else boxes
     numbers = [number for number in box if isinstance(number, int | float) and not isinstance(number, bool)]
@@ -111,7 +111,7 @@ def _extent(record: Mapping[str, Any], part: str) -> Mapping[str, Any]:
 
 
 def _page(record: Mapping[str, Any], base: str) -> str:
-    """Return a page for people, if the collection links one."""
+    """Return the web page that the collection links; empty if there is none."""
     for relation in _PAGES:
         for link in links_of(record, relation):
             if word(link.get("type")).startswith("text/html") or (relation != "alternate" and not link.get("type")):
@@ -120,7 +120,7 @@ def _page(record: Mapping[str, Any], base: str) -> str:
 
 
 def asset_names(record: Mapping[str, Any]) -> list[str]:
-    """Return the names of its assets, whose order is that of the files."""
+    """Return the names of a collection's assets, in the order of its files."""
     return [name for name, _ in _assets(record)]
 
 
@@ -132,7 +132,7 @@ def _assets(record: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]
 
 def _resource(name: str, asset: Mapping[str, Any], base: str) -> Resource:
     url = joined(base, word(asset.get("href")))
-    # Planetary Computer writes `media_type`, which STAC does not know.
+    # Planetary Computer writes `media_type`, which is no field of STAC.
     media_type = word(asset.get("type")) or word(asset.get("media_type"))
     return Resource(
         url=url,
@@ -153,12 +153,12 @@ _ABOUT = re.compile(rb'"(?:collections|conformsTo|links)"\s*:')
 
 
 def is_typical(address: str) -> bool:
-    """Return whether an address ends in `/api/stac`, or `/stac` and a version."""
+    """Return whether the address alone identifies STAC: it ends in `/api/stac`, or `/stac` and a version."""
     return _TELLING.search(address.partition("?")[0]) is not None
 
 
 def accept(address: str) -> str | None:
-    """Return the source URL of any STAC catalog; for a list of collections, its root."""
+    """Return the source URL of any web address; for a list of collections, its root; None for other text."""
     url = web_url(address, "stac")
     if url is None:
         return None
@@ -166,12 +166,12 @@ def accept(address: str) -> str | None:
 
 
 def is_stac(body: bytes) -> bool:
-    """Return whether what may be only the beginning of a document is STAC's."""
+    """Return whether a body, or its beginning, looks like a STAC document."""
     return body.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{" and bool(_STAC.search(body) and _ABOUT.search(body))
 
 
 def listing_url(root: Mapping[str, Any], url: str) -> str | None:
-    """Return where an API lists its collections, by its first document; None for a static catalog."""
+    """Return the address of an API's list of collections, from its root document; None for a static catalog."""
     if isinstance(root.get("collections"), list):
         return url
     for link in links_of(root, *_DATA):
@@ -182,7 +182,7 @@ def listing_url(root: Mapping[str, Any], url: str) -> str | None:
 
 
 def item_url(root: str, identifier: str) -> str:
-    """Return the URL of an API's collection: the source's address with its identifier, whatever links say."""
+    """Return the URL of an API's collection: the source's address with its identifier, regardless of its links."""
     base = root.partition("?")[0].rstrip("/").removesuffix("/collections")
     if not identifier.strip("."):
         return f"{base}/collections#/{identifier}"
@@ -190,7 +190,7 @@ def item_url(root: str, identifier: str) -> str:
 
 
 class StacOptions(DocumentOptions):
-    """Options of kind `stac`; `language` is that of all collections."""
+    """Options of kind `stac`; `language` is the language of all collections."""
 
     limit: int | None = option(default=None, ge=1, le=10_000, description="collections to ask for at once")
     depth: int = option(default=6, ge=0, le=50, description="how deep to follow the children of a static catalog")

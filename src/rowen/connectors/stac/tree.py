@@ -1,7 +1,7 @@
-"""A static catalog: documents that link to others. Each is requested with its validators.
+"""A static catalog, which consists of linked documents. Each document is requested with its validators.
 
-An unchanged one is followed along its stored children, so that a refresh goes where a rebuild would. What is
-behind a document that cannot be read is unknown: nothing is deleted then.
+From an unchanged document the walk follows its stored children, so that it reaches the same documents as a first walk.
+The documents behind an unreadable document are unknown, so nothing is deleted after such a walk.
 """
 
 import asyncio
@@ -35,12 +35,12 @@ from rowen.net.credentials import Credentials
 from rowen.net.response import Response
 from rowen.net.target import redact
 
-_AT_ONCE = 6  # as browsers do for one host; its pace limits them further
-_BATCH = 200  # documents looked up together: one query for each batch
+_AT_ONCE = 6  # concurrent requests, as in browsers for one host; the pace of the host limits them further
+_BATCH = 200  # documents whose stored states are looked up by one query
 
 
 class _Catalog(NamedTuple):
-    """The stored state of a document that is no item: its validators and its links."""
+    """The stored state of a Catalog document, which is no item: its validators and its links."""
 
     etag: str | None
     last_modified: str | None
@@ -49,7 +49,10 @@ class _Catalog(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Visit:
-    """One request of a document. `catalog` is its state to store, `trouble` the reason why it could not be read."""
+    """The result of requesting one document.
+
+    `catalog` is the state to store. `trouble` is the reason why the document could not be read.
+    """
 
     seen: Observation | None = None
     children: tuple[str, ...] = ()
@@ -75,12 +78,12 @@ class Tree:
         self._doubt: str | None = None
 
     async def tokens(self) -> Tokens | None:
-        """Return the validators of the root, if it is known."""
+        """Return the validators of the root; None if they are not stored."""
         stored = await self._known.look_up([self._url])
         return self._tokens(self._url, stored.get(self._url))
 
     async def walk(self, root: Response) -> AsyncGenerator[Observation]:
-        """Yield everything below the root, whose answer is there."""
+        """Yield the observations of all documents from the root down; `root` is the root's response."""
         self._marks.add(self._url)
         level: list[str] = [self._url]
         for _ in range(self._options.depth + 1):
@@ -118,7 +121,7 @@ class Tree:
         return self._marks.add(url)
 
     async def _visits(self, level: Sequence[str], root: Response) -> AsyncGenerator[tuple[str, _Visit]]:
-        """Yield the documents of a level in their order; some are requested at the same time."""
+        """Yield the documents of a level in their order; request some of them concurrently."""
         waiting: deque[tuple[str, asyncio.Task[_Visit]]] = deque()
         try:
             for start in range(0, len(level), _BATCH):
@@ -182,7 +185,7 @@ class Tree:
         if kind == "Catalog":
             return _Visit(None, children, _Catalog(etag, modified, children))
 
-        # Links are relative to where the document was found.
+        # The links are relative to the address of the response, so the address is hashed as well.
         validators = Validators(etag, modified, body_hash(response.url.encode() + b"\n" + response.body))
         if stored is not None and stored.body_hash == validators.body_hash:
             is_same = (stored.etag, stored.last_modified) == (validators.etag, validators.last_modified)
@@ -202,7 +205,7 @@ class Tree:
 
 
 def kind_of(data: Any) -> str | None:
-    """Return whether a document is a Catalog or a Collection; before 1.0 it did not say."""
+    """Return "Catalog" or "Collection"; None for another document. Before STAC 1.0 documents did not state it."""
     if not isinstance(data, Mapping):
         return None
     if data.get("type") in ("Catalog", "Collection"):
