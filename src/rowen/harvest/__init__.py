@@ -1,1 +1,1 @@
-"""The flow: joins connectors, content and store."""
+"""Harvest sources: join connectors, content and store."""

@@ -1,8 +1,8 @@
-"""Agreements: which secrets the user of this machine allows to be sent where.
+"""Store agreements: the secrets that the user of this machine allows to be sent, and where.
 
-A source refers to secrets by name (`env:TOKEN`); its address and options decide where they are sent. A writer of a
-shared database could name any variable of every machine that syncs it. Each machine therefore stores which references
-its own user entered, as hashes in a file of the data folder, and refuses all others.
+A source refers to secrets by name (`env:TOKEN`); its address and options decide where they are sent. Anyone who can
+write to a shared database could name any variable of every machine that syncs it. Each machine therefore stores the
+references that its own user entered, as hashes in a file of the data folder, and refuses all others.
 """
 
 import os
@@ -32,7 +32,7 @@ def agree(settings: Settings, kind: str, url: str, options: Mapping[str, Any]) -
 
 
 def agree_again(settings: Settings, source: Source, options: Mapping[str, Any], *, entered: Collection[str]) -> None:
-    """Renew the agreement to a source after an edit, if each option that affects its reach was entered or agreed to."""
+    """Renew the agreement to a source after an edit, if the user entered or agreed to each option that affects it."""
     agreed = set(_reach(source.kind, source.options)) if is_agreed(settings, source) else set()
     by_user = {name: options[name] for name in entered if name in options}
     if set(_reach(source.kind, options)) <= agreed | set(_reach(source.kind, by_user)):
@@ -44,14 +44,14 @@ def is_agreed(settings: Settings, source: Source) -> bool:
     if settings.database_url is None or settings.trust_database or not any(references(source.options)):
         return True
     marks = {_mark(source.kind, source.url, source.options)}
-    # Marks of the first version, which count addresses only, hold for sources without other relevant options.
+    # Agreements of the first version, which cover addresses only, are valid for sources without other relevant options.
     if set(steering(source.kind, source.options)) <= set(destinations(source.options)):
         marks.add(_mark_of_addresses(source.kind, source.url, source.options))
     return _is_known(settings.home, marks)
 
 
 def refuse_strange(settings: Settings, source: Source) -> None:
-    """Raise `RefusedError` if a source refers to secrets that no user of this machine entered for it."""
+    """Raise `RefusedError` if a source refers to secrets that the user of this machine has not agreed to."""
     if is_agreed(settings, source):
         return
     secrets = ", ".join(dict.fromkeys(reference for _, reference in references(source.options)))
@@ -72,7 +72,7 @@ def _reach(kind: str, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _mark(kind: str, url: str, options: Mapping[str, Any]) -> str:
-    """Return the second version of the mark, over everything that `sendings` compares."""
+    """Return the hash of an agreement, in its second version, over everything that `sendings` compares."""
     sent = sorted(
         [sending.secret, sending.option, sending.value, sorted(map(list, sending.route))]
         for sending in sendings(kind, options)
@@ -81,7 +81,7 @@ def _mark(kind: str, url: str, options: Mapping[str, Any]) -> str:
 
 
 def _mark_of_addresses(kind: str, url: str, options: Mapping[str, Any]) -> str:
-    """Return the first version of the mark, which counts references and addresses only."""
+    """Return the hash of an agreement, in its first version, over references and addresses only."""
     reached = sorted(map(list, [*references(options), *destinations(options)]))
     return sha256(canonical_json([kind, url, reached])).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Assembling runs: the connector of a source's kind, its tools, and the harvest around it."""
+"""Assemble runs: the connector of a source's kind, its tools, and the harvest around it."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ class Assembly:
         )
 
     async def close(self) -> None:
-        """Leave the hosts and end the parse workers, even if one of them fails."""
+        """Release the slots of hosts and end the parse workers, even if one of these steps fails."""
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self.workers.close)
             stack.push_async_callback(self.pace.close)
 
     def client(self, meter: Meter | None, settings: Settings, *, proxy: str | None = None) -> Client:
-        """Return a client that shares rate limits (also with other processes) and circuits with all others."""
+        """Return a client that shares circuits with all clients of this process, and rate limits with all processes."""
         from rowen.net.client import Client
 
         breakers = self._engine.circuits.breakers("host", settings)
         return Client(settings, meter=meter, throttle=self.pace, breakers=breakers, proxy=proxy)
 
     async def confirm(self, source: Source) -> None:
-        """Raise `SourceGoneError` if the source does not exist, where its kind can check that."""
+        """Raise `SourceGoneError` if the source does not exist; do nothing if its kind cannot check that."""
         options = registry.check_options(source.kind, dict(source.options))
         if issubclass(registry.connector(source.kind), Confirms):
             connector = self._connector(source, options, Meter(), self.workers)
@@ -64,7 +64,7 @@ class Assembly:
             await connector.confirm()
 
     def trial_run(self, source: Source) -> Harvest:
-        """Return a run that will only be started, to probe or sample a source."""
+        """Return a run that is only started, to probe or sample a source."""
         agreements.refuse_strange(self._settings, source)
         return self._assembled(source, Order(dry_run=True), None, None)
 

@@ -1,4 +1,4 @@
-"""Embedding in the background: passages are embedded while sources are read, and for a while afterwards."""
+"""Embed passages in the background, while sources are read and for a while afterwards."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ log = logging.getLogger(__name__)
 
 # The daily budget resets at midnight; the budget of a source grows day by day.
 _BUDGET_WAIT_S = 3600.0
-# This takes three statements, only while another process embeds, and no user waits for it.
+# The interval between attempts to take the claim of another process: an attempt takes three statements, and no user
+# waits for it.
 _CLAIM_WAIT_S = 30.0
 POLL_S = 0.5
 """The interval of progress reports and of checks for another process's claim: often enough to look live."""
@@ -39,7 +40,7 @@ class BackgroundEmbedding:
     """A background task that embeds while this process does any work.
 
     `trouble` is the reason why it gave up, `remark` a note for the user on the choice of the model. After an outage it
-    retries during the current work; after a permanent error, the next work makes it retry.
+    retries during the current work; after a permanent error, it retries when the next work begins.
     """
 
     def __init__(self, settings: Settings, database: Database, embedders: Embedders) -> None:
@@ -69,7 +70,7 @@ class BackgroundEmbedding:
         """Embed in the background during the block; retry after earlier failures."""
         self._gave_up, self._is_stopped, self.trouble = False, False, None
         if not self._sessions:
-            # Unrecorded costs are of texts of other sources, left over from their runs.
+            # Unrecorded costs belong to texts of other sources, left over from their runs.
             self._spent.clear()
         self._sessions += 1
         if not self.off and (self._task is None or self._task.done()):
@@ -85,7 +86,7 @@ class BackgroundEmbedding:
 
     @asynccontextmanager
     async def behind(self) -> AsyncIterator[None]:
-        """Give the harvest that runs inside precedence over local embedding."""
+        """Give the harvest that runs inside the block precedence over local embedding."""
         self._harvests += 1
         try:
             yield
@@ -104,13 +105,13 @@ class BackgroundEmbedding:
             self._woken.set()
 
     def stop(self) -> None:
-        """End soon; pending answers are stored."""
+        """Stop soon; answers to pending requests are still stored."""
         self._gave_up = self._is_stopped = True
         if self._live is not None:
             self._live.stop()
 
     async def settle(self, work: Work, report: Callable[[], None] | None = None) -> None:
-        """Wait some time for the embedding; work that waited once without success does not wait again."""
+        """Wait for the embedding up to `embed_wait_s`; `work` that once waited in vain does not wait again."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self._settings.embed_wait_s
         while work.patient and not work.stopped and not self._rested:
@@ -128,7 +129,7 @@ class BackgroundEmbedding:
         return sum(spent[source_id].texts for spent in (self._spent, live) if source_id in spent)
 
     async def record_spend(self, run: Run, source_id: int) -> Run:
-        """Add to a run's statistics what was embedded for its source and how many texts are pending."""
+        """Add the embedded texts of a source and the number of its pending texts to a run's statistics."""
         spent = self._spent.pop(source_id, None)
         async with self._database.connection() as c:
             model = None if self.off else await embeddings.active(c)
@@ -155,7 +156,7 @@ class BackgroundEmbedding:
         return self._task is None or self._task.done() or self._idle.is_set()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Release the waiting callers when the task ends; an embedder of a plug-in may raise anything."""
+        """Release the waiting callers when the task ends; an embedder of a plug-in may raise any exception."""
         self._idle.set()
         if not task.cancelled() and (problem := task.exception()) is not None:
             self.trouble = f"Embedding failed: {type(problem).__name__}: {problem}"
@@ -169,7 +170,7 @@ class BackgroundEmbedding:
 
     async def _work(self) -> None:
         while True:
-            # Until texts were stored or the next retry after an outage is due.
+            # Wait until texts were stored or the next retry after an outage is due.
             while not self._woken.is_set():
                 try:
                     async with asyncio.timeout_at(self._retry_at):
@@ -197,7 +198,7 @@ class BackgroundEmbedding:
         self._retry_at = asyncio.get_running_loop().time() + pause_s
 
     async def _pass(self) -> None:
-        """Embed pending texts with the current model; two queries if there are none."""
+        """Embed pending texts with the current model; if there are none, this costs two queries."""
         async with self._database.connection() as c:
             active = await embeddings.active(c)
             last = await embeddings.last_text(c)
@@ -210,14 +211,14 @@ class BackgroundEmbedding:
         async with self.claimed(model) as claim:
             if claim is None:
                 self.trouble = "Another process is embedding at the moment; it also embeds these texts."
-                # In case it ends or gives up.
+                # Retry, in case the other process ends or gives up.
                 self._retry_later(min(_CLAIM_WAIT_S, CircuitLimits.of(self._settings).first_pause_s))
                 return
             work = await self.embed(embedder, claim)
             self.trouble = str(work.failing) if work.failing else None
 
     async def model_of(self, embedder: Embedder) -> Model:
-        """Return the stored model of an embedder, registered if it is new."""
+        """Return the stored model of an embedder; register it if it is new."""
         spec = embedder.spec
         async with self._database.connection() as c:
             return await embeddings.register(
@@ -232,7 +233,7 @@ class BackgroundEmbedding:
 
     @asynccontextmanager
     async def claimed(self, model: Model) -> AsyncIterator[Claim | None]:
-        """Claim the right to embed with a model; yield None while another process has it."""
+        """Claim the right to embed with a model; yield None if another process has the claim."""
         claim = await Claim.take(self._database, model.id)
         try:
             yield claim
@@ -252,10 +253,10 @@ class BackgroundEmbedding:
         again: bool = False,
         patience_s: float = 0.0,
     ) -> Embedding:
-        """Embed all pending texts of all or some sources, and record the coverage when none is left.
+        """Embed all pending texts of all or some sources; if none is left, record that all texts have vectors.
 
-        A provider that has answered before, or asks to wait, is waited for up to `patience_s`. With `again`, texts
-        that were marked for re-embedding follow those without a vector.
+        A provider that has answered before, or that asks to wait, is waited for up to `patience_s`. With `again`,
+        texts that are listed to be embedded again follow the texts without a vector.
         """
         from rowen.harvest.embed import Embedding, Spent
 
@@ -294,7 +295,7 @@ class BackgroundEmbedding:
         return work
 
     async def _note(self, model: Model, problem: RowenError | None) -> None:
-        """Store the trouble for `rowen status`; write nothing if there is none."""
+        """Store the error for `rowen status`; write nothing if there is none and none was stored."""
         trouble: dict[str, Any] | None = None
         if problem is not None:
             circuits = {name: asdict(stats) for name, stats in self._embedders.circuits().items()}

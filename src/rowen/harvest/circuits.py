@@ -1,8 +1,8 @@
-"""Publishing the circuits of this process, so that other processes can show and reset them.
+"""Publish the circuits of this process, so that other processes can show and reset them.
 
-A breaker calls back when its circuit opens or closes, and a task here stores the change. While a circuit is not closed,
-the task sends a heartbeat every two seconds, in one statement, and learns of resets. Without such a circuit there is no
-task and no statement.
+A breaker calls back when its circuit opens or closes, and a task here stores the change. While a circuit is not
+closed, the task sends a heartbeat every two seconds, in one statement, and receives reset requests. While all circuits
+are closed, there is no task and no statement.
 """
 
 import asyncio
@@ -27,12 +27,12 @@ log = logging.getLogger(__name__)
 BEAT_S = 2.0
 """The delay until a process applies a reset. Half of it would be two statements a second from four processes in an
 outage; at twice of it, a user would wonder whether the reset worked."""
-# A half-open circuit needs no quick reset; its row is only kept from expiring.
+# A half-open circuit needs no quick reset; the heartbeat only keeps its row from expiring.
 _BEATS_PER_LEASE = 4
 
 
 class CircuitReports:
-    """Creates the breakers of a process and publishes circuits that are not closed; calls `recovered` on a reset."""
+    """Creates the breakers of a process and publishes circuits that are not closed; calls `recovered` after a reset."""
 
     def __init__(self, database: Database, settings: Settings, *, recovered: Callable[[], None]) -> None:
         self._database = database
@@ -48,13 +48,13 @@ class CircuitReports:
         self._task: asyncio.Task[None] | None = None
 
     def breakers(self, kind: CircuitKind, settings: Settings) -> Breakers:
-        """Return the circuits of one kind of service."""
+        """Return the breakers of one kind of service."""
         if kind not in self._breakers:
             self._breakers[kind] = Breakers(CircuitLimits.of(settings), changed=partial(self._note, kind))
         return self._breakers[kind]
 
     def reset(self, name: str | None = None) -> None:
-        """Close a circuit of this process, or all of them."""
+        """Close the circuit `name` of this process, or all its circuits if `name` is None."""
         for breakers in self._breakers.values():
             breakers.reset(name)
         self._recovered()
@@ -92,7 +92,7 @@ class CircuitReports:
                     await asyncio.wait_for(self._woken.wait(), pause_s)
 
     async def _publish(self) -> None:
-        """Publish changed circuits, renew the heartbeat, and apply resets that other processes ordered."""
+        """Publish changed circuits, renew the heartbeat, and apply resets that other processes requested."""
         changed, self._changed = self._changed, {}
         closed = {key for key, breaker in changed.items() if breaker.state() is State.CLOSED}
         # A transaction with an unknown outcome may have been committed, so its circuits count as published.

@@ -1,6 +1,6 @@
-"""Writing plans: each plan is one transaction.
+"""Write plans, each in one transaction.
 
-Several transactions run side by side and commit in the order of their plans. They touch shared rows (the run's fence,
+Several transactions run concurrently and commit in the order of their plans. They touch shared rows (the run's fence,
 the cursor, the change log) last, after all earlier transactions have committed.
 """
 
@@ -38,7 +38,7 @@ _ANNOUNCED: dict[Outcome, ChangeKind] = {
 
 
 class _Turn(NamedTuple):
-    """A position in the order of commits: `before` is set when all earlier ones are done, `after` releases the next."""
+    """A position in the order of commits: `before` is set after all earlier commits, `after` after its own commit."""
 
     before: asyncio.Event
     after: asyncio.Event
@@ -49,7 +49,7 @@ class Committer:
     """Writes the plans of one run and collects the `created` items.
 
     With `restores`, returning items get back the history of their withdrawn copies. With `forgets`, the first
-    checkpoint removes the notes of an earlier cursor. With `states`, RDF statements are compared with the stored ones.
+    checkpoint deletes the notes of an earlier cursor. With `states`, RDF statements are compared with the stored ones.
     """
 
     database: Database
@@ -93,7 +93,7 @@ class Committer:
         return await self._commit_in_turn(replace(plan, checkpoint=checkpoint))
 
     async def finish(self) -> None:
-        """Write the delayed checkpoint, unless the cursor is there already."""
+        """Write the delayed checkpoint, unless its cursor is stored already."""
         waiting, self._waiting = self._waiting, None
         if waiting is None:
             return
@@ -201,7 +201,7 @@ class Committer:
 
 
 def _parts(plan: Plan, refusal: StoreRejectedError) -> Iterator[Plan]:
-    """Split a plan in two; a single rejected document becomes a failure.
+    """Split a plan in two; if it has a single document, the rejected one, turn this document into a failure.
 
     Checks and releases go with their documents: a rejected document keeps its former validators and stays in
     quarantine.

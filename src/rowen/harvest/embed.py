@@ -1,7 +1,7 @@
-"""Embedding texts in order of use: titles and openings, then searched texts, then the rest; the newest first.
+"""Embed texts by usefulness: titles and openings first, then texts that searches found, then all others; newest first.
 
 Each text is sent once, and every answer is stored at once. A batch is a few concurrent requests; a crash loses at most
-that much paid work.
+the paid work of one batch.
 """
 
 import asyncio
@@ -38,14 +38,14 @@ log = logging.getLogger(__name__)
 # English has four or five characters a token, German three, Chinese fewer: requests stay below the provider's limit.
 CHARS_PER_TOKEN = 3
 PROBE = "Is anybody there?"
-# With pauses that double from one second, about a minute: longer than a restart, shorter than a user's patience.
+# With pauses that double from one second, this is about a minute: longer than a restart, shorter than a user waits.
 MOST_FAILURES = 6
-# How long a user accepts a progress bar without progress. It bounds pauses that neither the provider nor its circuit
-# sets; those last as requested, up to five minutes by default.
+# How long a user accepts a progress bar without progress. It limits pauses that neither the provider nor its circuit
+# requests; requested pauses last as requested, up to five minutes by default.
 LONGEST_PAUSE_S = 30.0
 # How often a pause checks whether the circuit was reset: a user who did so should see progress.
 _LOOK_S = 0.5
-# Fewer vectors are stored within a few seconds, when a rate says little.
+# With fewer vectors, which are stored within a few seconds, the rate is not meaningful.
 LEAST_MEASURED = 2_000
 INDEX_INSERTS_PER_S = 500
 """The insertion rate of an index; a faster load should build it afterwards."""
@@ -72,27 +72,27 @@ class Spent:
 
 @dataclass(slots=True)
 class _Layer:
-    """The ranges of passage ids that are still to be searched at one depth; the newest is last."""
+    """The ranges of text ids that are still to be searched at one depth; the newest range is last."""
 
     depth: Depth
     seen_to: int
     spans: list[tuple[int, int]] = field(default_factory=list)
 
     def narrow(self, pending: Sequence[PendingText], wanted: int) -> None:
-        """Shorten the newest range by a query's result."""
+        """Remove the part of the newest range that a query has searched."""
         low, _ = self.spans.pop()
         if len(pending) == wanted:
             self.spans.append((low, pending[-1].id - 1))
 
 
 class _Backlog:
-    """The ranges that are still to be searched: titles of all items first, then their openings, then the rest."""
+    """The ranges of text ids still to be searched: titles of all items first, then openings, then other passages."""
 
     def __init__(self, covered_to: int) -> None:
         self._layers = [_Layer(depth, covered_to) for depth in Depth]
 
     def next(self, last: int) -> _Layer | None:
-        """Return the layer to search next, given the highest passage id; None if all were searched."""
+        """Return the layer to search next, given the highest text id; None if all layers were searched."""
         for layer in self._layers:
             if last > layer.seen_to:
                 layer.spans.append((layer.seen_to, last))
@@ -142,7 +142,7 @@ class Embedding:
         self._stopped.set()
 
     async def run(self) -> bool:
-        """Embed until nothing is left and return whether that succeeded; raise if the embedder keeps failing."""
+        """Embed until no text is left; return whether that succeeded, and raise if the embedder keeps failing."""
         self._started = time.monotonic()
         self._backlog = _Backlog(self.model.covered_to)
         failures = 0
@@ -164,7 +164,7 @@ class Embedding:
         return self.done
 
     async def _next(self) -> list[PendingText]:
-        """Return the most useful texts without a vector, then texts to embed again; none if all are done."""
+        """Return the most useful texts without a vector, then texts to embed again; empty if no text is left."""
         self._replacing = False
         limits = self.embedder.limits
         most = limits.texts * limits.concurrency
@@ -203,9 +203,9 @@ class Embedding:
         return texts
 
     async def _embed(self, passages: list[PendingText]) -> None:
-        """Embed a batch in concurrent requests; await all that were sent, then raise the first failure.
+        """Embed a batch in concurrent requests; await all requests that were sent, then raise the first failure.
 
-        After a failure of the store no request is sent: its paid answer could not be stored.
+        After an error of the store no further request is sent: its paid answer could not be stored.
         """
         limits = self.embedder.limits
         is_lost = False
@@ -237,7 +237,7 @@ class Embedding:
             raise problem
 
     async def _embed_part(self, part: list[PendingText]) -> None:
-        """Embed texts in one request and store their vectors; bisect a refused part to leave out refused texts only."""
+        """Embed texts in one request and store their vectors; bisect a refused request to find the refused texts."""
         for passage in part:
             if not passage.text.strip():
                 await self._refuse(passage, "blank")
@@ -247,7 +247,8 @@ class Embedding:
         try:
             answer = await self._ask([passage.text for passage in part])
         except (TextsRefusedError, ItemError) as problem:
-            # An embedder that a bug keeps from all texts refuses none: they wait until it is fixed.
+            # If a bug makes the embedder refuse every text, no text is marked as refused: all wait until the bug is
+            # fixed.
             if not self.spent.texts or isinstance(problem, ItemError):
                 try:
                     await self._ask([PROBE])
@@ -296,10 +297,10 @@ class Embedding:
                 await embeddings.refuse(c, self.model.id, passage.text_hash, why)
 
     async def _wait_or_give_up(self, problem: EmbedderDownError, failures: int) -> None:
-        """Pause before the next try, as long as the provider or its circuit requests; raise if that is hopeless.
+        """Wait before the next try, as long as the provider or its circuit requests; raise if retrying is pointless.
 
-        A provider that asked to wait or has answered before gets the full patience; one that never answered may have a
-        wrong address.
+        A provider that asked to wait or has answered before gets the full patience; a provider that never answered may
+        have a wrong address.
         """
         if self.failing is None:
             self._failing_since = time.monotonic()
@@ -327,7 +328,7 @@ class Embedding:
                 await asyncio.wait_for(self._stopped.wait(), min(left_s, _LOOK_S))
 
     async def _maintain_index(self, *, loading: bool) -> None:
-        """Build the index when it is due, or drop it during a load so large that rebuilding is faster."""
+        """Build the vector index when it is due, or drop it during a load so large that rebuilding it is faster."""
         if self._stopped.is_set():
             return
         with translate_database_errors(self.database.place):
@@ -364,14 +365,14 @@ class Embedding:
 
 
 def _rank(problem: BaseException) -> tuple[bool, bool]:
-    """Order the failures of a batch: a bug or a wrong setting first, then a request to wait, then an outage."""
+    """Return the sort key of a failure in a batch: a bug or wrong setting first, a request to wait, an outage."""
     if isinstance(problem, EmbedderDownError):
         return True, not problem.busy
     return False, False
 
 
 def batches(passages: Sequence[PendingText], *, texts: int, tokens: int) -> list[list[PendingText]]:
-    """Return passages in requests within an embedder's limits, grouped by similar length."""
+    """Group passages into requests within an embedder's limits; texts of similar length share a request."""
     parts: list[list[PendingText]] = []
     room_tokens = 0
     for passage in sorted(passages, key=lambda passage: len(passage.text)):

@@ -1,4 +1,4 @@
-"""The engine: the resources that all runs of a process share, and the way to run a source.
+"""The engine: the resources that all runs of a process share, and the method that runs a source.
 
 A process may live for weeks: nothing here grows with the number of runs, and stopping ends the current work, never the
 engine.
@@ -141,7 +141,7 @@ class Engine:
             self.embedding.stop()
 
     def end(self, work: Work) -> None:
-        """End the runs of some work soon, as cancelled."""
+        """End the runs of `work` soon, as cancelled."""
         work.stopped = True
         for harvest, owner in self._live.items():
             if owner is work:
@@ -150,7 +150,7 @@ class Engine:
     async def run(
         self, source: Source, order: Order, *, observe: Observer | None = None, work: Work | None = None
     ) -> Run:
-        """Sync a source as a part of `work`; wait while the maximum number of runs is live."""
+        """Sync a source as part of `work`; wait while the maximum number of runs is live."""
         if work is None:
             async with self.work() as own_work:
                 return await self.run(source, order, observe=observe, work=own_work)
@@ -189,9 +189,9 @@ class Engine:
         return await self.embedding.record_spend(run, source.id)
 
     async def confirm(self, source: Source) -> None:
-        """Raise `SourceGoneError` if the source does not exist, where its kind can check that.
+        """Raise `SourceGoneError` if the source does not exist; do nothing if its kind cannot check that.
 
-        For sources that the user has just entered: agreements are not checked.
+        Agreements are not checked, since the user has just entered the source.
         """
         await self._assembly.confirm(source)
 
@@ -212,5 +212,5 @@ class Engine:
         return self.client(None, self.settings.for_source(source.url))
 
     def client(self, meter: Meter | None, settings: Settings, *, proxy: str | None = None) -> Client:
-        """Return a client that shares rate limits (also with other processes) and circuits with all others."""
+        """Return a client that shares circuits with all clients of this process, and rate limits with all processes."""
         return self._assembly.client(meter, settings, proxy=proxy)

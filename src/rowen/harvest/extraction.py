@@ -1,8 +1,8 @@
-"""The extraction of facts from the changed items of a source, several items at a time.
+"""Extract facts from the changed items of a source, several items at a time.
 
-The change log is the work list. An item's row stores up to which line of the log it was processed, so that a crash
-repeats only pending items, and a paid answer is never paid again. Trouble of the provider or the budget stops the pass,
-whose rest waits; trouble of an item costs that item.
+The change log is the work list. The last processed line of the log is stored for each item, so that a crash repeats
+only pending items, and a paid answer is never paid again. An error of the provider or the budget ends the pass, and
+the remaining items wait; an error of an item affects that item only.
 """
 
 import logging
@@ -47,10 +47,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RuleLearning:
-    """Finds rules for fields in a page that a model has read; every later page checks them.
+    """Finds rules for fields in a page that a model has read; the rules are checked on every later page.
 
-    The model provides values only; their places in the page are found here. So a model never writes a selector, and a
-    rule that does not find the model's value is not stored.
+    The model provides values only; their positions in the page are found here. So a model never writes a selector, and
+    a rule that does not find the model's value is not stored.
     """
 
     database: Database
@@ -58,7 +58,7 @@ class RuleLearning:
     body: Callable[[str], Awaitable[str]]
 
     async def learn(self, url: str, carried: AttachedSchema, data: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Store and return rules for the fields of a page; return None if there are no new ones."""
+        """Store and return rules for the fields of a page; None if a value has no rule or no rule has changed."""
         if not Address.of(url).is_web:
             return None
         own = {name: rule for name, rule in carried.rules.items() if rule.get("by") == "user"}
@@ -69,7 +69,7 @@ class RuleLearning:
             log.warning("no rules were learned from %s: %s", url, problem)
             return None
         if rules_by_name.keys() != wanted.keys():
-            # A value without a rule could change unnoticed.
+            # Without a rule, a changed value would not be noticed.
             return None
         rules: dict[str, Any] = {
             name: {"at": rule, "by": "model"} for name, rule in rules_by_name.items() if rule is not None
@@ -88,7 +88,7 @@ class RuleLearning:
         return rules
 
 
-# The number of texts in memory: at 100 kB each some 50 MB. The end of each batch leaves places of the provider idle.
+# The number of texts in memory: at 100 kB each some 50 MB. At the end of each batch, the provider is partly idle.
 BATCH = 512
 # The daily budget resets at midnight; the budget of a source grows day by day.
 _BUDGET_WAIT = timedelta(hours=1)
@@ -98,7 +98,7 @@ Observe = Callable[[ExtractionReport], None]
 
 @dataclass(frozen=True, slots=True)
 class ExtractionOrder:
-    """The options of a pass, such as processing all items again, estimating the costs only, or a budget."""
+    """The options of a pass, such as extracting all items again, only estimating the costs, or a budget."""
 
     everything: bool = False
     dry_run: bool = False
@@ -110,7 +110,7 @@ class ExtractionOrder:
 
     @property
     def has_budget(self) -> bool:
-        """Whether the pass has a budget of its own."""
+        """Whether the pass has its own budget."""
         return self.budget_usd is not None or self.budget_tokens is not None
 
 
@@ -140,7 +140,7 @@ class ExtractionPass:
         self._purse = Purse(usd=self.order.budget_usd, tokens=self.order.budget_tokens)
 
     async def run(self) -> ExtractionReport:
-        """Run the pass; return a report on the results and what the rest waits for."""
+        """Run the pass; return a report on the results and on the reason why remaining items wait."""
         began = time.monotonic()
         try:
             with charged_to(source_id=self.source.id, subject=self.carried.schema.name), paid_from(self._purse):
@@ -169,7 +169,7 @@ class ExtractionPass:
                 return
             async with self.database.connection() as c:
                 batch = await schema_store.pending(c, self.carried, part, again=again)
-            # Items run concurrently. After trouble that no item causes, no item is started. An error of the store also
+            # Items run concurrently. After an error that no item causes, no item is started. An error of the store also
             # ends the pending ones, since their answers could not be stored.
             waiting = iter(batch)
 
@@ -180,7 +180,7 @@ class ExtractionPass:
                     await self._process_item(item)
 
             if self.learning is not None and batch:
-                # Rules learned from one page are used for the next ones.
+                # Rules learned from one page are used for the following pages.
                 await self._process_item(next(waiting))
             await together(*(work(waiting) for _ in range(min(self.places, len(batch)))))
             if self._is_over():
@@ -190,13 +190,13 @@ class ExtractionPass:
             await self._mark(upto)
 
     async def _mark(self, number: int) -> None:
-        """Store that everything up to a line of the log is done; an interrupted pass resumes there."""
+        """Store that everything up to a line of the log is extracted; an interrupted pass resumes there."""
         if not self.order.dry_run:
             async with self.database.connection() as c:
                 await schema_store.mark_extracted(c, self.carried, number)
 
     def _is_over(self) -> bool:
-        """Return whether to start no more questions; pending ones are still awaited."""
+        """Return whether to send no more requests; pending requests are still awaited."""
         return self.trouble is not None or self.is_stopped()
 
     async def _process_item(self, item: PendingItem) -> None:
@@ -249,7 +249,7 @@ class ExtractionPass:
     async def _extract(self, item: PendingItem, page: PageInput) -> None:
         extracted, key = await self.reader.read(page, self._reading(), is_over=self._is_over)
         if extracted.origin != "model" or extracted.reused:
-            # The purse counts what was spent; here is what was avoided.
+            # The purse counts costs that were spent; these are costs that were avoided.
             tokens, usd = (extracted.tokens, extracted.usd or 0.0) if extracted.reused else (0, 0.0)
             reason = "reused" if extracted.reused else extracted.origin
             name = f"avoided_{reason}"
@@ -279,7 +279,7 @@ class ExtractionPass:
                 self.carried = self.carried._replace(rules=rules)
 
     async def _settle(self, began: float) -> None:
-        """Store what was avoided and what the rest waits for, and complete the report."""
+        """Store the avoided calls and the reason why remaining items wait, and complete the report."""
         report = self.report
         if not report.dry_run:
             report.calls, report.tokens = self._purse.calls, self._purse.spent_tokens
@@ -295,7 +295,7 @@ class ExtractionPass:
                     hint = problem.hint or _HINTS.get(problem.code)
                     report.waits_for = f"{problem} {hint}" if hint else str(problem)
                     log.warning("extraction of %s waits: %s", self.source.name, problem)
-                    # Without a time the rest waits for the user, as after a wrong key or model.
+                    # Without a time the remaining items wait for the user, as after a wrong key or model.
                     until = None
                     if isinstance(problem, ProviderDownError):
                         until = datetime.now(UTC) + timedelta(seconds=problem.retry_in_s or self.recovery_s)

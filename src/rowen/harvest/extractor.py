@@ -1,4 +1,4 @@
-"""Extraction for jobs and interfaces: from a page or file fetched now, from a source, and the evaluation of models."""
+"""Extract facts for jobs and interfaces, from a page, a file or a source; and evaluate models."""
 
 import asyncio
 import json
@@ -48,12 +48,12 @@ from rowen.store.schemas import AttachedSchema
 
 # The maximum size of a file: more than any model reads.
 _MOST_FILE_BYTES = 20_000_000
-# Scripts redirect to a sign-in or a language, and that page to itself. More redirects are a loop.
+# Scripts may redirect to a sign-in or a language, and that page back again. More redirects are a loop.
 _MOST_RENDERED_MOVES = 3
 
 
 class PageAccess(NamedTuple):
-    """How to fetch a page: with a browser, through a proxy, within a time limit; by default as the settings say."""
+    """How to fetch a page: with a browser, through a proxy, within a time limit; the defaults follow the settings."""
 
     render: bool = False
     proxy: str | None = None
@@ -75,7 +75,7 @@ async def _allowed(client: Client, robots: Robots, url: str, access: PageAccess)
 
 
 async def _rendered(client: Client, robots: Robots, response: Response, access: PageAccess) -> Response:
-    """Return a page after its scripts have run; other responses stay as they are."""
+    """Return a page after its scripts have run; return other responses unchanged."""
     if (response.media_type or "").lower() not in ("text/html", "application/xhtml+xml"):
         return response
 
@@ -94,7 +94,7 @@ async def _rendered(client: Client, robots: Robots, response: Response, access: 
 
 
 def checked_proxy(proxy: str) -> str:
-    """Return a valid proxy address, or raise `UsageError` without its password."""
+    """Return a valid proxy address; raise a `UsageError` that does not show its password."""
     try:
         parse(proxy)
     except BadUrlError as problem:
@@ -144,7 +144,7 @@ class Extractor:
     async def estimate(
         self, place: Address, reading: PageReading, *, access: PageAccess | None = None
     ) -> tuple[int, float | None]:
-        """Return an estimate of a page's tokens and their cost."""
+        """Return the estimated tokens of a page and their cost; the cost is None if the price is unknown."""
         usage = await self._reader.estimate(await self.read(place, reading, access), reading)
         if usage is None:
             return 0, 0.0
@@ -152,7 +152,7 @@ class Extractor:
         return sum(usage), None if model is None or model.price is None else model.price.of(usage)
 
     async def read(self, place: Address, reading: PageReading, access: PageAccess | None = None) -> PageInput:
-        """Fetch a page with the markup of the wanted fields."""
+        """Fetch a page or file, and parse it with the markup of the wanted fields."""
         rules = tuple((f"{reading.schema.name}.{name}", rule["at"]) for name, rule in reading.rules.items())
         document = await self.document(place, FactsWanted(wanted_names([reading.schema]), rules), access)
         return PageInput(document.url, document.title, document.text, document.record, document.media_type)
@@ -198,9 +198,10 @@ class Extractor:
         observe: Observe | None = None,
         only: AttachedSchema | None = None,
     ) -> list[ExtractionReport]:
-        """Extract facts from the changes of a source, with one of its schemas or all.
+        """Extract facts from the changes of a source, with the schema `name`, with `only`, or with all its schemas.
 
-        Raises only errors that no item causes. A report says if its rest waits for a provider or a budget.
+        Errors of single items are not raised. A report tells whether its remaining items wait for a provider or a
+        budget.
         """
         order = order or ExtractionOrder()
         async with self._database.connection() as c:
@@ -245,7 +246,7 @@ EXPECTED = ".expected.json"
 
 
 class _Fixture(NamedTuple):
-    """A page, or the error that prevents reading it, and its expected data."""
+    """A page with its expected data, or the error that prevented reading the page."""
 
     name: str
     page: PageInput | RowenError
@@ -255,7 +256,7 @@ class _Fixture(NamedTuple):
 async def evaluate(
     engine: Engine, extractor: Extractor, folder: Path, reading: PageReading, *, models: Sequence[str], purse: Purse
 ) -> list[ModelScore]:
-    """Return how well each model reads the pages of a folder, without using their markup."""
+    """Return the score of each model on the pages of a folder, without using their markup."""
     reading = reading._replace(markup=False)
     fixtures = []
     for path in await asyncio.to_thread(_pages, folder):
@@ -290,7 +291,7 @@ def _pages(folder: Path) -> list[Path]:
 
 
 def _expected(path: Path) -> dict[str, Any] | None:
-    """Return the expected data from the file beside a page, named with or without the page's ending."""
+    """Return the expected data from the file beside a page, named with or without the page's file extension."""
     for beside in (path.with_name(path.name + EXPECTED), path.with_name(path.stem + EXPECTED)):
         if beside.is_file():
             try:
@@ -330,7 +331,7 @@ async def _score(reader: PageFacts, fixture: _Fixture, reading: PageReading, pur
 
 
 def _failed(fixture: _Fixture, problem: RowenError, purse: Purse, missed: tuple[int, tuple[str, ...]]) -> PageScore:
-    """Return the score of a page without an answer; its costs count."""
+    """Return the score of a page for which there is no valid answer; its costs count."""
     match problem:
         case AnswerInvalidError() | AnswerMismatchError():
             verdict = "invalid"

@@ -1,6 +1,6 @@
-"""The stored state that a connector may query, and compact sets of item ids.
+"""Answer a connector's queries about the stored state, and keep compact sets of item ids.
 
-An observed item costs one bit of memory, an item known by its URL about 20 bytes.
+An observed item needs one bit of memory, an item known by its URL about 20 bytes.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from rowen.store import push, sources
 from rowen.store.database import Database
 from rowen.store.items import items as store_items
 
-# Blocks of 4 kB, a page of memory: dense ids cost a bit each, scattered ones a page.
+# Blocks of 4 kB, a page of memory: dense ids cost one bit each, scattered ids one page each.
 _BLOCK_BITS = 15
 _BLOCK_BYTES = 1 << (_BLOCK_BITS - 3)
 _MASK = (1 << _BLOCK_BITS) - 1
@@ -29,13 +29,13 @@ _MASK = (1 << _BLOCK_BITS) - 1
 # Enough for the groups between a connector and the harvest, of at most 10,000 unchanged items each. At 173 bytes for a
 # URL of usual length, 50,000 take 9 MB; half as many would slow down a walk over unchanged files.
 _RECENT = 50_000
-# A bucket of so many entries is searched in less time than its hash takes.
+# A bucket of this size is searched in less time than computing a hash takes.
 _BUCKET_ENTRIES = 64
 _ENTRY, _HASH = Struct("=qq"), Struct("=q")
 
 
 class Seen:
-    """A set of item ids, compact where they are dense."""
+    """A set of item ids, which is compact where ids are dense."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, bytearray] = {}
@@ -92,7 +92,7 @@ class Seen:
 
 
 class KnownIds:
-    """Item ids by URL: recent look-ups by the URL itself, all others by a hash of it.
+    """Item ids by URL: recently queried items by the URL itself, all others by a hash of the URL.
 
     The hash has 64 bits and differs between processes. Ids with equal hashes are treated as unknown, so that the store
     is queried instead.
@@ -105,7 +105,7 @@ class KnownIds:
         self._buckets: list[bytearray] = []
 
     def settle(self) -> None:
-        """Move recent look-ups to the hashes if there are many."""
+        """Move recent look-ups to the hashes if there are many of them."""
         if len(self.recent) > _RECENT:
             self.add_all(self.recent.items())
             self.recent.clear()
@@ -122,7 +122,7 @@ class KnownIds:
                 bucket += entry
 
     def take(self, urls: Sequence[str]) -> list[int | None]:
-        """Return the ids of these URLs; None for unknown ones and for recent ones that were taken before."""
+        """Return the ids of these URLs; None for unknown URLs and for recent URLs that were taken before."""
         pop = self.recent.pop
         ids = [pop(url, None) for url in urls]
         if self._buckets:
@@ -130,7 +130,7 @@ class KnownIds:
         return ids
 
     def _hashed(self, url: str) -> int | None:
-        """Return the id with the hash of a URL, if there is exactly one."""
+        """Return the id with the hash of a URL; None unless there is exactly one."""
         hashed = hash(url)
         bucket, wanted = self._buckets[hashed & self._mask], _HASH.pack(hashed)
         item_id, at = None, _offset(wanted, bucket)
@@ -143,7 +143,10 @@ class KnownIds:
 
 
 def _offset(wanted: bytes, bucket: bytearray, start: int = 0) -> int:
-    """Return the offset of an entry that begins like this, or -1; other offsets are parts of one, or span two."""
+    """Return the offset of the first entry that begins with `wanted`, or -1.
+
+    Matches at offsets inside an entry are skipped.
+    """
     at = bucket.find(wanted, start)
     while at % _ENTRY.size and at >= 0:
         at = bucket.find(wanted, at + 1)
@@ -156,7 +159,7 @@ class StoredKnown:
 
     Remembers the ids of look-ups, so that an unchanged item is not looked up twice. With `distrust`, validators are
     withheld, so that every item is read and compared. While `forgets` is set, notes of an earlier cursor are ignored;
-    it is cleared when this run has written its own.
+    it is cleared when this run has written its own notes.
     """
 
     database: Database
@@ -232,7 +235,7 @@ class StoredKnown:
             return await sources.recall_notes(connection, self.source.id, room, names)
 
     async def recall_all(self, room: str) -> AsyncIterator[Mapping[str, Any]]:
-        """Yield all notes of a namespace in batches."""
+        """Yield all notes of a room in batches."""
         if self.forgets:
             return
         async with self.database.connection() as connection:
@@ -240,7 +243,7 @@ class StoredKnown:
                 yield batch
 
     async def announced(self, after: int) -> AsyncIterator[Sequence[Announcement]]:
-        """Yield the announcements of the feed with the same address after a line of the change log."""
+        """Yield the announcements after a line of the change log, from the feed source with the same URL."""
         async with self.database.connection() as connection:
             feed = await push.feed_of(connection, self.source.id, self.source.url)
             if feed is None:

@@ -1,4 +1,4 @@
-"""The language models of one process."""
+"""Create and hold the language models of one process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LanguageModels:
-    """The language models of one process, with clients and circuits of their own."""
+    """The language models of one process, with their own clients and circuits."""
 
     def __init__(
         self, settings: Settings, ledger: Ledger, *, breakers: Callable[[Settings], Breakers] | None = None
@@ -34,9 +34,10 @@ class LanguageModels:
         return self._named(model)[0].llm is not None
 
     def of(self, model: str | None = None) -> LanguageModel:
-        """Return the model that the settings name, or another one at the same address.
+        """Return the model that the settings name, or the model `model` at the same address.
 
-        `anthropic:claude-haiku-4-5` names one of another kind, at the provider's own address and with its usual key.
+        `anthropic:claude-haiku-4-5` names a model of another kind, at its provider's own address and with its usual
+        key.
         """
         if model not in self._made:
             settings, name = self._named(model)
@@ -53,7 +54,7 @@ class LanguageModels:
         self._clients.clear()
 
     def _named(self, model: str | None) -> tuple[Settings, str | None]:
-        """Return the settings and the name of a model, whose name may start with its kind."""
+        """Return the settings and the name of a model; the name may start with the model's kind."""
         kind, colon, name = (model or "").partition(":")
         if not (colon and name and kind in KINDS):
             return self._settings, model

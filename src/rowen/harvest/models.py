@@ -1,6 +1,6 @@
-"""The embedders of one process.
+"""Create and hold the embedders of one process.
 
-The database records the model of its vectors, the settings name the wanted one. While they differ, the model of the
+The database records the model of its vectors, the settings name the wanted model. While they differ, the model of the
 database stays in use, since vectors of two models cannot be compared; `rowen embed` switches.
 """
 
@@ -35,14 +35,14 @@ DEFAULT = Spec("local")
 
 
 class Choice(NamedTuple):
-    """The embedder to use, if any, and a remark for the user."""
+    """The embedder to use, None if there is none, and a remark for the user."""
 
     embedder: Embedder | None
     remark: str | None = None
 
 
 class EmbeddedTexts(NamedTuple):
-    """Unit vectors in stored form, one or several for each text, and their cost."""
+    """Unit vectors in stored form, at least one for each text, and their cost."""
 
     vectors: list[list[bytes]]
     dimensions: int
@@ -58,7 +58,7 @@ def wanted_spec(settings: Settings) -> Spec | None:
 
 
 def spec_of(model: Model) -> Spec:
-    """Return the specification of the embedder of stored vectors."""
+    """Return the specification of the embedder that made stored vectors."""
     return Spec(model.kind, model.model, model.wanted, model.url)
 
 
@@ -80,7 +80,7 @@ class Embedders:
         self._open = AsyncExitStack()
 
     def of(self, spec: Spec, *, named: bool = False) -> Embedder:
-        """Return the embedder; `named` means that the user entered its address, which may get the user's key."""
+        """Return the embedder; `named` means that the user entered its address, which may receive the user's key."""
         settings = self._settings
         if named:
             settings = settings.model_copy(update={"embedder": spec.kind, "embedder_url": spec.url})
@@ -89,7 +89,7 @@ class Embedders:
         return self._made[spec]
 
     def choose(self, active: Model | None, wanted: Spec | None) -> Choice:
-        """Return the embedder of the database's vectors if there are any, otherwise the wanted one."""
+        """Return the embedder of the database's vectors; if there are none, the wanted embedder."""
         if wanted is not None and wanted.kind == embedders.NONE:
             return Choice(None)
         if active is None:
@@ -120,7 +120,7 @@ class Embedders:
     async def ask(
         self, embedder: Embedder, texts: Sequence[str], *, dimensions: int | None, question: bool = False
     ) -> EmbeddedTexts:
-        """Return vectors in stored form; raise `EmbeddingError` if the embedder fails."""
+        """Embed texts and return the vectors in stored form; raise `EmbeddingError` if the embedder fails."""
         most = embedder.limits.chars_per_text
         cut = [text[:most] for text in texts]
         try:
@@ -172,7 +172,7 @@ def embedding_error(problem: FetchError) -> EmbeddingError:
 
 
 def provider_client(settings: Settings, breakers: Callable[[Settings], Breakers] | None, *, concurrency: int) -> Client:
-    """Return a client without politeness delays, since providers set their own limits."""
+    """Return a client without delays between requests, since providers set their own limits."""
     from rowen.net.client import Client
 
     throttle = Throttle(delay_s=0, concurrency=concurrency, longest_s=settings.retry_after_limit_s)

@@ -1,4 +1,4 @@
-"""Observations between a connector and the harvest: grouped for transactions, selected by URL, or sampled."""
+"""Group, select or sample the observations between a connector and the harvest."""
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -32,7 +32,7 @@ MAX_UNCHANGED = 10_000
 
 @dataclass(slots=True)
 class Group:
-    """Up to 500 items or 4 MB to process in one transaction; unchanged items hardly count.
+    """Up to 500 items or 4 MB to process in one transaction; of unchanged items, up to 10,000.
 
     `same_bodies` counts the `unchanged` items whose bodies were received. If an item is reported both gone and
     present, the last report wins.
@@ -52,7 +52,8 @@ class Group:
     def supersedes(self, observation: Observation) -> bool:
         """Return whether the group already has an observation of the same item.
 
-        Used for chronological sources only, where each observation of an item is a separate event of its history.
+        This is used for chronological sources only, where each observation of an item is a separate event of its
+        history.
         """
         url = observed_url(observation)
         if url is None or len(url) > LONGEST_URL:

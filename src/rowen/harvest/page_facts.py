@@ -1,4 +1,4 @@
-"""The facts of one page, by the cheapest means that provides them: rules, markup, a cached answer or a model."""
+"""Return the facts of one page by the cheapest sufficient means: rules, markup, a cached answer or a model."""
 
 import asyncio
 import time
@@ -41,7 +41,7 @@ class PageInput(NamedTuple):
 
     @property
     def nodes(self) -> list[Mapping[str, Any]]:
-        """The data in the page's markup; for a dataset also its record."""
+        """The structured data in the page's markup; for a dataset, also its record."""
         facts = self.record.get("facts")
         nodes = facts.get("nodes") if isinstance(facts, Mapping) else None
         objects = [node for node in nodes or () if isinstance(node, Mapping)]
@@ -74,7 +74,7 @@ class PageReading(NamedTuple):
 
 
 class _Free(NamedTuple):
-    """Facts without cost, or hints for a model."""
+    """Facts found without a model; if they are not sufficient, they are hints for a model."""
 
     data: dict[str, Any]
     is_enough: bool
@@ -88,15 +88,16 @@ class PageFacts:
         self._database = database
         self._models = models
         self._settings = settings
-        # A place is held until the answer is stored: a crash loses at most one answer for each concurrent question.
+        # The semaphore is held until the answer is stored: a crash loses at most one answer per concurrent request.
         self._asking = asyncio.Semaphore(settings.llm_concurrency)
 
     async def read(
         self, page: PageInput, reading: PageReading, *, is_over: Callable[[], bool] = lambda: False
     ) -> tuple[Extracted, Hash | None]:
-        """Return the facts and the key of the model's answer; raise an `ExtractionError` or a `ProviderError`.
+        """Return the facts of a page, and the key of the model's answer, which is None if no model was needed.
 
-        Raises `NotAskedError` instead of querying a model once `is_over` returns true.
+        Raises an `ExtractionError` or a `ProviderError`; raises `NotAskedError` instead of querying a model once
+        `is_over` returns true.
         """
         began = time.monotonic()
         free = _without_model(page, reading)
@@ -165,7 +166,7 @@ class PageFacts:
 
 
 def _without_model(page: PageInput, reading: PageReading) -> _Free:
-    """Return the facts of rules and markup; if the rule of a required field fails, they are not sufficient."""
+    """Return the facts from rules and markup; they are insufficient if the rule of a required field fails."""
     schema = reading.schema
     by_rule = page.fields(schema.name)
     values: dict[str, Any] = {}
@@ -184,18 +185,18 @@ def _without_model(page: PageInput, reading: PageReading) -> _Free:
 
 
 def _page_text(page: PageInput, reading: PageReading, free: _Free) -> PageText:
-    """Return a page as a model reads it."""
+    """Return the text of a page in the form that a model reads."""
     return PageText(page.url, page.title, cleaned(page.text)[: reading.max_chars], free.data)
 
 
 def _grounded(extracted: Extracted, reading: PageReading, page: PageText) -> Extracted:
-    """Return the facts with their evidence; ungrounded ones are reported, removed or refused."""
+    """Return the facts with their evidence; report, remove or refuse ungrounded values as `reading` requires."""
     if reading.grounding == "off":
         return extracted
     definition = reading.schema.definition
     places = evidence(definition, extracted.data, page.prompt)
     missing = tuple(place.path for place in places if place.found == "none")
-    # The evidence is relative to the text of the page, without the head that a model gets before it.
+    # Positions of evidence are relative to the text of the page, without the head that precedes it in the prompt.
     head = len(page.prompt) - len(page.text)
     in_text = tuple(place._replace(at=place.at - head if place.at >= head else -1) for place in places)
     grounded = replace(extracted, evidence=in_text)

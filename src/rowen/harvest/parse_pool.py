@@ -1,7 +1,7 @@
-"""Parsing bodies and cutting texts: inline where both are small, otherwise in worker processes.
+"""Parse bodies and split texts into passages: inline if all are small, otherwise in worker processes.
 
-Inline work blocks the process and cannot be stopped, so it is limited to bodies that are too small to do harm. All else
-runs in processes with limits of time, memory and rights.
+Inline work blocks the process and cannot be stopped, so it is limited to bodies that are too small to do harm. All
+other work runs in processes with limits of time, memory and rights.
 """
 
 import asyncio
@@ -44,13 +44,13 @@ BATCH_BYTES = 256 * 1024
 INLINE_BYTES = 96 * 1024
 # A single body may hide work that grows with the square of its size; at 8 kB that is still under 250 ms.
 INLINE_BODY_BYTES = 8 * 1024
-# Cutting costs an eighth of reading.
+# Splitting a text costs an eighth of parsing a body.
 CUTTING_SHARE = 8
-# A batch of honest bodies takes a second or two; on a machine under load thirty times as long is still honest.
+# A batch of ordinary bodies takes a second or two; a machine under load may need thirty times as long.
 TIME_LIMIT_S = 60.0
 # Large bodies may take longer: the slowest reader does 1 MB/s on a busy machine, half of that is granted.
 LEAST_BYTES_PER_S = 500_000
-# The largest honest answer is that of a body of 64 MB in which every byte becomes an object.
+# The largest legitimate answer is that of a body of 64 MB in which every byte becomes an object.
 MOST_ANSWER_BYTES = 1 << 30
 COMMAND = "from rowen.harvest.parse_worker import main; main(places)"
 
@@ -62,9 +62,9 @@ log = logging.getLogger(__name__)
 class Workers:
     """A pool of parse workers, which start when first needed and are replaced when they die.
 
-    A body that hangs, crashes or exhausts a worker costs that item alone: its batch is retried one by one. All sources
-    of an engine share the processes: one whose answer was not read completely, as after a cancellation, is replaced
-    before it is used again.
+    A body that hangs, crashes or exhausts a worker affects that item alone: the tasks of its batch are retried one by
+    one. All sources of an engine share the processes. A process whose answer was not read completely, as after a
+    cancellation, is replaced before it is used again.
     """
 
     def __init__(self, count: int | None = None, *, time_limit_s: float = TIME_LIMIT_S) -> None:
@@ -76,7 +76,7 @@ class Workers:
     async def prepare(self, tasks: Sequence[Task]) -> list[Answer]:
         """Return the answers to the tasks, in order; tasks that cannot block the process for long run inline."""
         if not tasks:
-            # A run that finds nothing changed loads no reader.
+            # A run without changes loads no reader.
             return []
         weights = list(map(_weight, tasks))
         is_harmless = sum(weights) <= INLINE_BYTES and max(weights, default=0) <= INLINE_BODY_BYTES
@@ -114,7 +114,7 @@ class Workers:
         raise TypeError(answer)
 
     async def close(self) -> None:
-        """End the processes; pending questions raise an error."""
+        """End the processes; pending requests raise an error."""
         workers, self._all, self._idle = self._all, [], None
         for worker in workers:
             worker.close()
@@ -141,20 +141,20 @@ class Workers:
                 result = f"took longer than {limit_s:.0f} s" if is_slow else "crashed the worker process"
                 return [Refused(f"Reading it {result}.", "Exclude it, or report the file as a bug.")]
         finally:
-            # No await stands between the end of the question and this line, so the pool never loses a worker.
+            # There is no await between the end of the request and this line, so the pool never loses a worker.
             idle.put_nowait(worker)
         return [answer for task in batch for answer in await self._ask([task])]
 
 
 class FactWorkers(Workers):
-    """The same processes, for a source whose pages are parsed for facts as well."""
+    """The parse workers of another pool, for a source whose pages are also parsed for facts."""
 
     def __init__(self, workers: Workers, facts: FactsWanted) -> None:
         self._workers = workers
         self._facts = facts
 
     async def prepare(self, tasks: Sequence[Task]) -> list[Answer]:
-        """Return the answers to the tasks; the records of documents contain the facts."""
+        """Return the answers to the tasks; the records of documents contain the wanted facts."""
 
         def with_facts(task: Task) -> Task:
             match task:
@@ -167,14 +167,14 @@ class FactWorkers(Workers):
         return await self._workers.prepare([with_facts(task) for task in tasks])
 
     async def close(self) -> None:
-        """Leave the processes to their owner."""
+        """Do nothing: the processes belong to the other pool."""
 
 
 class _Worker:
-    """One process, restarted after its death.
+    """One worker process, restarted after its death.
 
-    A question has a number, which its answer repeats. If an exchange fails for any reason, the process is killed: an
-    unread answer would be taken for the answer to the next question. Killing awaits nothing, so that no second
+    A request has a number, which its answer repeats. If an exchange fails for any reason, the process is killed: an
+    unread answer would be taken for the answer to the next request. Killing awaits nothing, so that no second
     cancellation can interrupt it.
     """
 
@@ -187,7 +187,7 @@ class _Worker:
         self._silent.set()
 
     async def ask(self, batch: list[Task]) -> list[Answer]:
-        """Return the answers to a batch; kill the process if they are incomplete or belong to another question."""
+        """Return the answers to a batch; kill the process if they are incomplete or belong to another request."""
         if self.closed:
             raise _closed()
         self._silent.clear()
@@ -208,7 +208,7 @@ class _Worker:
             _kill(self._process)
 
     async def ended(self) -> None:
-        """Wait until no process is left."""
+        """Wait until no process of this worker is left."""
         await self._silent.wait()
         if self._endings:
             await asyncio.wait(self._endings)
@@ -233,7 +233,7 @@ class _Worker:
         return result
 
     async def _running(self) -> Process:
-        """Return the process; replace it if it died since its last answer, without blaming an item."""
+        """Return the process; if it died since its last answer, replace it without blaming an item."""
         if self._process is not None and self._process.returncode is not None:
             self._kill()
         if self._process is None:
@@ -255,7 +255,7 @@ class _Worker:
         try:
             task = asyncio.get_running_loop().create_task(ending)
         except RuntimeError:
-            # The loop was closed in the middle of a question, and its pipes with it.
+            # The loop and its pipes were closed in the middle of a request.
             ending.close()
             return
         self._endings.add(task)
@@ -272,7 +272,7 @@ def _closed() -> RuntimeError:
 
 
 def _belongs(answer: Any, task: Task) -> bool:
-    """Return whether an answer has the type and the page of its task."""
+    """Return whether an answer has the type and the page URL of its task."""
     match task, answer:
         case _, Refused():
             return True
@@ -293,8 +293,8 @@ def _package(task: Task) -> str:
 def _weight(task: Task) -> int:
     """Return the cost of a task, in bytes to parse.
 
-    Documents of binary formats, and pages with rules, selectors or shapes of more than linear cost, get a batch of
-    their own and never run inline. Sending a text costs as much as cutting it, so only long texts go to a worker.
+    Documents of binary formats, and pages with rules, selectors or shapes of more than linear cost, get their own
+    batch and never run inline. Sending a text costs as much as splitting it, so only long texts go to a worker.
     """
     match task:
         case Uncut(raw):

@@ -1,9 +1,10 @@
-"""A parse worker: a process that reads bodies and cuts texts, and talks to its parent through pipes.
+"""A parse worker: a process that reads bodies, splits texts, and communicates with its parent through pipes.
 
-Not `multiprocessing`: its start methods import the caller's main module again, which breaks scripts without a guard. A
-frame is the number of a question, a length and a pickle, in both directions: an answer repeats the number of its
-question. The process ends with its input, so it never outlives a killed parent. The parent unpickles data of known
-types only (`unpickle`): a worker that was compromised by its input must not escape through its answer.
+It does not use `multiprocessing`, whose start methods import the caller's main module again, which breaks scripts
+without a guard. In both directions a frame consists of the number of a request, a length and a pickle; an answer
+repeats the number of its request. The process ends with its input, so it never outlives a killed parent. The parent
+unpickles data of known types only (`unpickle`): a worker that was compromised by its input must not escape through its
+answer.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class _DataUnpickler(pickle.Unpickler):
         self._shared: dict[int, tuple[Any, dict[str, Any]]] = {}
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return a named class if it is allowed in an answer."""
+        """Return the class of this name if it is allowed in an answer."""
         package = module.partition(".")[0]
         if (module, name) in _VALUES:
             return self._remember(getattr(importlib.import_module(module), name))
@@ -107,7 +108,7 @@ class _DataUnpickler(pickle.Unpickler):
 
 
 HEAD = struct.Struct("<QI")
-"""The number of a question and the length of the following pickle."""
+"""The number of a request and the length of the following pickle."""
 
 
 class Prepared(NamedTuple):
@@ -118,13 +119,13 @@ class Prepared(NamedTuple):
 
 
 class Uncut(NamedTuple):
-    """A body to parse without cutting its text."""
+    """A body to parse without splitting its text into passages."""
 
     raw: Raw
 
 
 class Text(NamedTuple):
-    """The text of a parsed page, to be cut."""
+    """The text of a parsed page, to be split into passages."""
 
     url: str
     text: str
@@ -170,7 +171,7 @@ Answer = Prepared | Passages | Result | Raised | Refused
 
 
 def check_url(answered: str, expected: str) -> None:
-    """Raise `RuntimeError` if an answer is about another page than its question."""
+    """Raise `RuntimeError` if an answer is about another page than its request."""
     if answered != expected:
         raise RuntimeError(
             f"The answer to {expected} is about {answered}. Nothing of it was stored; this is a bug, please report it."
@@ -178,10 +179,10 @@ def check_url(answered: str, expected: str) -> None:
 
 
 def prepare_all(tasks: list[Task]) -> list[Answer]:
-    """Parse bodies, cut texts and call functions."""
+    """Parse bodies, split texts and call functions; return the answers in order."""
     if not tasks:
         return []
-    # A parent that starts a worker, or finds nothing changed, needs no readers.
+    # A parent process that only starts workers, or has no tasks, needs no readers.
     from rowen.content import chunks
 
     return [_prepare(task, chunks.split) for task in tasks]
@@ -225,7 +226,7 @@ def _pickled(answers: list[Answer]) -> bytes:
 
 
 def main(places: Sequence[str] = ()) -> None:
-    """Serve until the parent closes the pipe; `places` are the import paths of plug-in readers."""
+    """Serve requests until the parent closes the pipe; `places` are the import paths of plug-in readers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # A sandboxed process cannot import anything any more, so this loads what the tasks need.
     prepare_all([])

@@ -1,4 +1,4 @@
-"""Edits of an item's passages that write only what differs, and the renewal of passages after an upgrade."""
+"""Plan edits of an item's passages that write only differences, and renew passages after an upgrade."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ GAP = 1 << 20
 class Edit:
     """The changes that turn an item's stored passages into the new ones.
 
-    `rehash` holds passages that stay, but whose `text_hash` an earlier version of Rowen computed differently;
-    `languages` those that stay, but are indexed in another language.
+    `rehash` contains unchanged passages whose `text_hash` an earlier version of Rowen computed differently;
+    `languages` contains unchanged passages that are now indexed in another language.
     """
 
     delete: list[int] = field(default_factory=list)
@@ -43,13 +43,13 @@ class Edit:
 
 
 def first_edit(item_id: int, chunks: Sequence[Chunk], language: str | None) -> Edit:
-    """Return the edit that inserts all passages of a new item in a language."""
+    """Return the edit that inserts all passages of a new item; `language` is the item's language."""
     places = enumerate(chunks, start=1)
     return Edit(insert=[NewPassage(item_id, n * GAP, new, passage_language(new.text, language)) for n, new in places])
 
 
 def plan_edit(item_id: int, stored: Sequence[StoredPassage], chunks: Sequence[Chunk], language: str | None) -> Edit:
-    """Return the edit that keeps equal passages, moves as few as possible and inserts the others between them."""
+    """Return the edit that keeps equal passages, moves as few as possible and inserts new passages between them."""
     # Each new passage reuses the first unused stored passage with the same text and headings.
     pool: dict[tuple[bytes, tuple[str, ...], str | None], deque[StoredPassage]] = defaultdict(deque)
     for old in stored:
@@ -79,7 +79,7 @@ def plan_edit(item_id: int, stored: Sequence[StoredPassage], chunks: Sequence[Ch
 
 
 def _longest_increasing(pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
-    """Return the longest subsequence of (index, position) pairs with increasing positions: these need not move."""
+    """Return the longest subsequence of (index, position) pairs with increasing positions, which need not move."""
     tails: list[int] = []
     tail_at: list[int] = []
     before: list[int | None] = []
@@ -116,7 +116,7 @@ def _positions(anchored: dict[int, int], count: int) -> list[int] | None:
 
 
 async def write_edits(c: Connection, edits: Sequence[Edit]) -> Counter[str]:
-    """Apply edits and return the counts; a text whose hash changes keeps its vector."""
+    """Apply edits and return the counts; if the hash of a text changes, the text keeps its vector."""
     await store_passages.delete(c, [chunk_id for edit in edits for chunk_id in edit.delete])
     await store_passages.move(c, [place for edit in edits for place in edit.move])
     rehashed = [change for edit in edits for change in edit.rehash]
@@ -144,10 +144,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Recut:
-    """Renews passages that an earlier version of Rowen cut or hashed differently, from the stored texts.
+    """Renews passages that an earlier version of Rowen split or hashed differently, from the stored texts.
 
-    No source is contacted and no text is embedded again: a passage that stays takes its vector to its new hash. All
-    sources are renewed together, since equal texts of two sources share their vectors.
+    No source is contacted and no text is embedded again: the vector of an unchanged passage is copied to its new hash.
+    All sources are renewed together, since equal texts of two sources share their vectors.
     """
 
     database: Database
@@ -179,7 +179,7 @@ class Recut:
             answers = await self.workers.prepare([Text(item.url, item.text) for item in batch])
             cut: dict[int, tuple[OutdatedItem, list[Chunk]]] = {}
             for item, answer in zip(batch, answers, strict=True):
-                # An item that cannot be cut any more keeps its passages until it is read again.
+                # An item whose text can no longer be split keeps its passages until it is read again.
                 if isinstance(answer, Passages):
                     check_url(answer.url, item.url)
                     cut[item.id] = item, answer.chunks

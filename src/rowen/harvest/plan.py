@@ -1,4 +1,4 @@
-"""Planning: the outcome of each observation of a group, and the writes that it needs."""
+"""Plan writes: decide the outcome of each observation in a group, and the writes that it needs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A document to store; `check` is set if it is stored in the item's own row."""
+    """A document to store; `check` is set if its check is stored in the item's own row."""
 
     key: Hash
     document: Document
@@ -42,7 +42,7 @@ class Write:
 
     @property
     def renamed(self) -> bool:
-        """Whether the title or language changed; then unchanged passages are indexed again as well."""
+        """Whether the title or language changed; if so, unchanged passages are indexed again too."""
         before, now = self.stored, self.document
         return before is not None and ((before.title, before.text_language) != (now.title, now.text_language))
 
@@ -51,9 +51,9 @@ class Write:
 class Plan:
     """The writes of one transaction.
 
-    `keys` are set for groups of a chronological source. `gone` holds items that the source reported gone, by key; they
-    are `marked`, and deleted at the end of the run if the guard allows. Marked items that are observed again are
-    `unmarked`.
+    `keys` is set for groups of a chronological source. `gone` maps keys to ids of items that the source reported gone;
+    they are `marked`, and deleted at the end of the run if the guard allows it. Marked items that are observed again
+    are `unmarked`.
     """
 
     writes: list[Write] = field(default_factory=list)
@@ -82,9 +82,9 @@ class Plan:
 class Planner:
     """Turns groups into plans, one after the other, and records which items the run has observed.
 
-    `gone` holds the marked items: of this run, or of an earlier one and not observed since. When the run began, the
-    source had `count` items, `marked_before` marks and the `pending` deletions; `failed_before` means that items were
-    in quarantine. `states` means that the source has RDF statements.
+    `gone` contains the marked items: marked in this run, or in an earlier run and not observed since. When the run
+    began, the source had `count` items, `marked_before` marked items and the `pending` deletions; `failed_before`
+    means that items were in quarantine. `states` means that the source has RDF statements.
     """
 
     database: Database
@@ -129,11 +129,11 @@ class Planner:
 
     @property
     def returned(self) -> list[int]:
-        """The items with pending deletions that were observed again."""
+        """The ids of items with pending deletions that were observed again."""
         return [item_id for item_id in self.pending.item_ids if item_id in self.seen]
 
     def note_arrivals(self, plan: Plan) -> None:
-        """Record the items that a dry run would create: they may be new addresses of moved items."""
+        """Record the items that a dry run would create, since they may be moved items under new keys."""
         for write in plan.writes:
             if write.stored is None and write.document.media_type == DATASET:
                 self._arrivals[write.key] = arrival(write.document)
@@ -142,7 +142,7 @@ class Planner:
 
     @property
     def redirected_arrivals(self) -> Sequence[tuple[Hash, Hash]]:
-        """The redirected keys whose target a dry run would create, with the target's content hash."""
+        """Pairs of a redirected key and the content hash of its target, for targets that a dry run would create."""
         return [(old, self._contents[new]) for old, new in self.redirects.items() if new in self._contents]
 
     @property
@@ -192,13 +192,13 @@ class Planner:
         return plan
 
     def _pass_unchanged(self, urls: list[str], plan: Plan, *, same_bodies: int) -> list[Unchanged]:
-        """Count unchanged items; return those that were never looked up and must be found by key."""
+        """Count unchanged items; return those that were not looked up before and must be found by key."""
         ids = self.known.ids.take(urls)
         unknown = [Unchanged(url) for url, item_id in zip(urls, ids, strict=True) if item_id is None]
         count = self.seen.add_all(item_id for item_id in ids if item_id is not None)
         self._unmark((item_id for item_id in ids if item_id is not None), plan)
         plan.counts[Outcome.UNCHANGED] += count
-        # Duplicates among them are not told apart by level.
+        # Duplicates are not assigned to a level.
         plan.counts["stopped_at_body"] += min(same_bodies, count)
         plan.counts["stopped_at_validator"] += max(count - same_bodies, 0)
         plan.counts["duplicates"] += len(urls) - count - len(unknown)
@@ -240,7 +240,7 @@ class Planner:
             row = stored.get(key)
             if row is not None:
                 self._unmark([row.id], plan)
-            # The first version of an item counts, or each one of a chronological source.
+            # Only the first version of an item counts, but each version of a chronological source.
             is_first = key not in self._arriving if row is None else self.seen.add(row.id)
             if row is None and not self.chronological:
                 self._arriving.add(key)
@@ -269,7 +269,7 @@ class Planner:
     async def _judge(
         self, documents: list[tuple[Hash, Document, list[Chunk] | None]], stored: dict[Hash, StoredItem], plan: Plan
     ) -> None:
-        # The datasets last read by another release whose own records may not have changed.
+        # Datasets that were last read by another release, and whose source records may be unchanged.
         rows = {
             key: (stored[key].id, document.record.get("source"))
             for key, document, _ in documents
@@ -293,7 +293,7 @@ class Planner:
                 plan.counts[Outcome.FAILED] -= 1
             own = None
             if verdict.write_item and verdict.write_check and not (row is not None and row.checked_apart):
-                # A check that fits into the item's row needs none of its own.
+                # A check that fits into the item's row needs no row of its own.
                 now = document.validators
                 if not (now.etag or now.last_modified or document.depth or document.links):
                     own = InlineCheck(now.body_hash, self.recipes.of(document))
@@ -321,7 +321,7 @@ class Planner:
         self._release([key for key, _, _ in documents if key not in refused], plan)
 
     async def _verdicts(self, documents: list[tuple[Document, StoredItem | None, bool]]) -> list[sieve.Verdict]:
-        """Return each document's verdict; stored texts are read only where the title is equal and the rest differs."""
+        """Return the verdict on each document; stored texts are read only for updated items with an equal title."""
         verdicts = [sieve.judge(document, row, self.recipes, same_record=same) for document, row, same in documents]
         doubtful = {
             at: row.id

@@ -1,4 +1,4 @@
-"""The embedders, language models and circuits of an engine, which commands that only query the database do not need."""
+"""Own the embedders, language models and circuits of an engine; commands that only query the database need none."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One run: pull → group → sieve → prepare → commit, streaming, and a sweep after a complete walk.
+"""Run a harvest: pull → group → sieve → prepare → commit as a stream, and a sweep after a complete walk.
 
-Tasks pass groups on through short queues: one pulls, one plans, three write. A slow store fills the queues and so slows
-the connector down; memory holds a few groups, whatever the size of the source.
+Tasks pass groups on through short queues: one task pulls, one plans, three write. A slow store fills the queues and so
+slows the connector down; memory holds a few groups, whatever the size of the source.
 """
 
 import asyncio
@@ -53,11 +53,11 @@ from rowen.store.database import Database
 from rowen.store.items import deletions, duplicates, items
 from rowen.store.search.words import WordIndex
 
-# One group waits while one is processed: no stage is idle, and memory holds a few groups.
+# One group waits while another is processed: no stage is idle, and memory holds a few groups.
 QUEUE_GROUPS = 1
-# While one transaction waits for its turn to commit, one is sent and one executed; a fourth writer gained nothing.
+# While one transaction waits to commit, another is sent and a third is executed; a fourth writer gained nothing.
 WRITERS = 3
-# A slow source is searchable after a second; a fast one fills its groups sooner.
+# A slow source is searchable after this time; a fast source fills its groups sooner.
 PATIENCE_S = 1.0
 # The delay until a run shows its progress and notices a cancellation; a row of 1 kB at this rate is cheap.
 RENEWAL_S = 5.0
@@ -103,9 +103,9 @@ class Order:
 
     @classmethod
     def of(cls, source: Source, *, full: bool = False, only: Sequence[str] = (), **options: Any) -> "Order":
-        """Return the order for a source: full if it was never completely read and cannot be resumed.
+        """Return the order for a source; its mode is full if the source was never read as a whole and has no cursor.
 
-        An order for `only` some items never sees the source whole and leaves its cursor as it is.
+        An order for `only` some items never reads the whole source, and leaves its cursor unchanged.
         """
         first = source.last_complete_at is None and source.cursor is None
         mode: Mode = "full" if (full or first) and not only else "incremental"
@@ -218,7 +218,7 @@ class Harvest:
         return documents, False
 
     async def _dry_run(self) -> Run:
-        """Return the run that would happen, without writing anything, not even the run."""
+        """Return the run that would happen; write nothing, not even the run."""
         planner = await self._planner()
 
         async def count() -> None:
@@ -326,7 +326,7 @@ class Harvest:
 
     @staticmethod
     async def _together(*stages: Coroutine[None, None, None], watch: asyncio.Task[None] | None = None) -> None:
-        """Run the stages concurrently; the first failure, also of the watched task, ends them all."""
+        """Run the stages concurrently; the first failure of a stage or of the task `watch` ends all stages."""
         tasks = [asyncio.create_task(stage) for stage in stages]
         waiting: set[asyncio.Task[None]] = {*tasks, *([watch] if watch else [])}
         try:
@@ -340,7 +340,7 @@ class Harvest:
     async def _pull(self) -> None:
 
         async def flush_in_time() -> None:
-            """Pass a group on when the source is slow, unless the store is slower."""
+            """Pass a group on after a while if the source is slow, unless the store is slower."""
             while True:
                 await asyncio.sleep(PATIENCE_S)
                 if self._group and not self._groups.full():
@@ -385,7 +385,7 @@ class Harvest:
                         return
 
     def _note(self, observation: Observation) -> bool:
-        """Record an observation of the source as a whole; return whether it ends the walk."""
+        """Record an observation about the source as a whole; return whether it ends the walk."""
         match observation:
             case Complete():
                 self._complete = observation
@@ -420,7 +420,7 @@ class Harvest:
             ) from problem
 
     def _skip(self, skipped: Skipped) -> None:
-        """Count a selected item that only a whole walk can check."""
+        """Count a selected item that only a walk of the whole source can check."""
         log.info("skipped %s until a sync of the whole source: %s", redact(skipped.url), skipped.why)
         self.stats.skipped += 1
 
@@ -439,7 +439,7 @@ class Harvest:
         """Sweep, complete the statistics and return the status of the run."""
         stats, source_id = self.stats, self.source.id
         if self._crashed and not (self.order.dry_run or self.order.only):
-            # The cursor may hold what the connector failed over, which would make each run fail.
+            # The cursor may contain the value that made the connector fail, so that every run would fail.
             async with self.database.transaction() as c:
                 await runs.fence(c, run_id)
                 await sources.move_cursor(c, source_id, None)
@@ -451,7 +451,7 @@ class Harvest:
         whole = complete is not None and self._trouble is None and not self._stopped
         sweeps = whole and complete is not None and not complete.keeps_unseen
         swept = Swept()
-        # A stopped run leaves its marks to the next one, which decides with more knowledge.
+        # A stopped run leaves its marked items to the next run, which knows more.
         if not self._stopped and (sweeps or planner.gone or planner.marked_before or planner.returned):
             swept = await sweep(
                 self.database,
@@ -480,7 +480,7 @@ class Harvest:
             stats.not_asked = max(0, expected - len(planner.seen))
         if not self.order.dry_run:
             if planner.pending.item_ids and not sweeps:
-                # Also the pending deletions that this run knows nothing about.
+                # Includes pending deletions that this run has not checked.
                 async with self.database.connection() as c:
                     stats.deletions_held = await deletions.count_pending(c, source_id)
             if not whole and planner.seen and self._status() != "completed" and not self.order.only:

@@ -1,8 +1,9 @@
-"""The sandbox of parse workers: a worker gives up all rights but computing and answering before it reads any input.
+"""Sandbox parse workers: before it reads any input, a worker gives up all rights except to compute and to answer.
 
 Each lock is used where the system offers it: resource limits everywhere; on Linux, without privileges, Landlock (no
-file may be written or run, and only those of Python and the system may be read) and seccomp (no sockets, no other
-processes, no rarely used parts of the kernel). A compromised reader then finds no secrets and no way out.
+file may be written or executed, and only files of Python and the system may be read) and seccomp (no sockets, no other
+processes, no rarely used parts of the kernel). A compromised reader then finds no secrets and cannot send anything
+out.
 
 A parser needs memory, time, threads and the readable files. The seccomp filter refuses system calls that reach
 networks, other processes (by signals, memory or limits), other programs, metadata of files (which Landlock does not
@@ -17,7 +18,7 @@ import struct
 import sys
 from contextlib import suppress
 
-# Each call with its numbers on x86_64 and aarch64, which has fewer. io_uring does the work of other calls without them.
+# Each call with its numbers on x86_64 and aarch64, which has fewer calls. io_uring does the work of other calls.
 _NETWORK = """
     socket 41 198, socketpair 53 199, connect 42 203, bind 49 200, listen 50 201, accept 43 202, accept4 288 242,
     sendto 44 206, sendmsg 46 211, sendmmsg 307 269, recvmsg 47 212, recvmmsg 299 243, io_uring_setup 425 425,
@@ -67,7 +68,7 @@ _LOAD, _JUMP_IF_EQUAL, _JUMP_IF_AT_LEAST, _JUMP_IF_ANY, _RETURN = 0x20, 0x15, 0x
 
 
 def refused_on(machine: str) -> dict[str, int]:
-    """Return the refused calls and their numbers on a machine."""
+    """Return the names and numbers of the refused system calls on a machine."""
     column = _ARCHITECTURES[machine][0]
     return {name: int(numbers[column]) for name, *numbers in _REFUSED if numbers[column] != "-"}
 
@@ -127,7 +128,7 @@ _locks: list[str] = []
 
 
 def report(sample: bytes) -> tuple[int, list[str]]:
-    """Return the size of the sample that reached the worker, and the locks of the worker."""
+    """Return the size of the sample that reached the worker, and the names of the worker's locks."""
     return len(sample), _locks
 
 

@@ -1,4 +1,4 @@
-"""The sieve: the outcome of each observation, by comparing hashes with stored rows. No I/O.
+"""The sieve: decide the outcome of each observation by comparing hashes with stored rows, without I/O.
 
 A recipe is a hash over the kind, the options that affect reading and, for a body, the name and version of its format.
 It is stored with each item's check. An item is current if the present readers could have produced its recipe, so that
@@ -20,10 +20,10 @@ from rowen.store.items.items import ItemCheck, ItemContent, StoredItem
 
 @dataclass(frozen=True, slots=True)
 class Recipes:
-    """The recipes of one run: `records` for items that arrive as documents, `bodies` by format for parsed ones.
+    """The recipes of one run: `records` for items that arrive as documents, `bodies` by format for parsed bodies.
 
-    `old` is the single recipe that a run had before formats got versions of their own. It is still current for
-    records, which no reader touches; a body is read again, since the HTML reader has another version now.
+    `old` is the single recipe that a run had before each format got its own version. It is still current for records,
+    which no reader processes; a body is read again, since the HTML reader has another version now.
     """
 
     records: Hash
@@ -33,7 +33,7 @@ class Recipes:
     chunker: int
 
     def of(self, document: Document) -> Hash:
-        """Return the recipe of a document; one with a body hash was parsed from a body."""
+        """Return the recipe of a document; a document with a body hash was parsed from a body."""
         if document.validators.body_hash is None or document.media_type == DATASET:
             return self.records
         return self.bodies[readers.reader_of(document.media_type or "").format]
@@ -68,7 +68,7 @@ _FENCES = ("```", "~~~")
 class Verdict:
     """The writes that a document needs; `revised` means that its text replaces an earlier one.
 
-    A change that comes from our own readers, not from the source, is stored and announced as amended at most.
+    A change caused by Rowen's own readers, not by the source, is stored and logged as amended at most.
     """
 
     outcome: Outcome
@@ -79,7 +79,7 @@ class Verdict:
 
 
 def same_body(raw: Raw, stored: StoredItem | None, recipes: Recipes) -> bool:
-    """Return whether a body is the stored one and was read as it would be now, so that parsing can be skipped."""
+    """Return whether a body equals the stored one and would be read the same way, so that parsing can be skipped."""
     return (
         stored is not None
         and stored.body_hash == raw.body_hash
@@ -89,7 +89,7 @@ def same_body(raw: Raw, stored: StoredItem | None, recipes: Recipes) -> bool:
 
 
 def judge(document: Document, stored: StoredItem | None, recipes: Recipes, *, same_record: bool = False) -> Verdict:
-    """Return the verdict on a document; `same_record` means that the source's own record is the stored one."""
+    """Return the verdict on a document; `same_record` means that the source's own record equals the stored one."""
     if stored is None:
         return Verdict(outcome=Outcome.CREATED, write_item=True, write_chunks=True, write_check=True)
     recut = stored.chunker != recipes.chunker
@@ -108,14 +108,14 @@ def judge(document: Document, stored: StoredItem | None, recipes: Recipes, *, sa
 
 
 def is_reread(document: Document, stored: StoredItem, recipes: Recipes) -> bool:
-    """Return whether a record differs from the stored one, which another recipe has read."""
+    """Return whether a document differs from the stored one, which was read with an outdated recipe."""
     return document.content_hash != stored.content_hash and not _is_current(stored, recipes)
 
 
 def only_markup_differs(document: Document, stored: ItemContent) -> bool:
     """Return whether a document has the stored words line by line, so that only links or markup differ.
 
-    Inside a code fence every letter counts.
+    Inside a code fence every character counts.
     """
     before, now = stored.text.split("\n"), document.text.split("\n")
     if len(before) != len(now) or (stored.title, sorted(set(stored.tags))) != (
@@ -136,7 +136,7 @@ def only_markup_differs(document: Document, stored: ItemContent) -> bool:
 
 
 def _plain(line: str) -> tuple[int, str]:
-    """Return a line's indentation and its words; `words_of` would take an indented list line for code.
+    """Return a line's indentation and its words; `words_of` would take an indented list item for code.
 
     Spaces within inline code are normalized, since they depend on line breaks in the page's source.
     """
@@ -159,7 +159,7 @@ def _check_differs(document: Document, stored: StoredItem, recipes: Recipes) -> 
     seen = document.validators
     body = stored.body_hash
     if body is not None and unmarked(body) == seen.body_hash:
-        # A record that was fetched individually has no mark of its bytes.
+        # A record that was fetched individually has no hash of its bytes.
         body = seen.body_hash
     before = (stored.etag, stored.last_modified, body, stored.depth, stored.links, stored.recipe)
     links = "\n".join(document.links)
@@ -167,14 +167,14 @@ def _check_differs(document: Document, stored: StoredItem, recipes: Recipes) -> 
 
 
 def unread_check(raw: Raw, stored: StoredItem) -> ItemCheck | None:
-    """Return the check to write for an unparsed body; None if its validators and depth are unchanged."""
+    """Return the check to store for an unparsed body; None if its validators and depth are unchanged."""
     if (stored.etag, stored.last_modified, stored.depth) == (raw.etag, raw.last_modified, raw.depth):
         return None
     return ItemCheck(stored.id, raw.etag, raw.last_modified, raw.body_hash, raw.depth, None, stored.recipe)
 
 
 def recheck(unchanged: Unchanged, stored: StoredItem) -> ItemCheck | None:
-    """Return the check to write for an unchanged item; None if its validators and depth are unchanged."""
+    """Return the check to store for an unchanged item; None if its validators and depth are unchanged."""
     now = unchanged.validators or Validators(stored.etag, stored.last_modified, stored.body_hash)
     depth = stored.depth or 0 if unchanged.depth is None else unchanged.depth
     before = (stored.etag, stored.last_modified, stored.body_hash, stored.depth)

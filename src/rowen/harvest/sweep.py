@@ -1,9 +1,9 @@
-"""The end of a run: missing items have moved, are deleted within limits, or become pending deletions.
+"""End a run: decide which missing items have moved, are deleted, or become pending deletions.
 
 An item is missing if a complete run did not observe it, or if its source reported it gone during the run
-(`store/items/deletions.py`). Items that exist under another key have moved (`store/items/moves.py`). The guard
-decides about all others of a run together: a broken deployment that answers 404 for everything must not lose a few
-pages in each run either.
+(`store/items/deletions.py`). Items that exist under another key have moved (`store/items/moves.py`). The guard decides
+about all other missing items of a run together, so that a broken deployment that answers 404 for everything does not
+lose a few pages in each run.
 """
 
 from collections.abc import Callable
@@ -24,9 +24,9 @@ from rowen.store.items import items, moves
 class Guard:
     """The limit of deletions in one run that need no confirmation.
 
-    Fewer than `floor` items may be deleted; of a small source at most `small_share` (but always one), of a large source
-    less than `share`. `spent` counts deletions since the last complete run: checks of selected items between two
-    complete runs count together, or a site that answers 404 for everything would lose its pages one by one.
+    Fewer than `floor` items may be deleted; of a small source at most `small_share` (but always one item), of a large
+    source less than `share`. `spent` counts deletions since the last complete run. So checks of selected items between
+    two complete runs count together; otherwise a site that answers 404 for everything would lose its pages one by one.
     """
 
     floor: int
@@ -47,17 +47,17 @@ class Guard:
         return max(0, max(few, ceil(self.share * before) - 1) - self.spent)
 
     def allows(self, deletions: int, *, of: int) -> bool:
-        """Return whether so many deletions in a source of `of` items need no confirmation."""
+        """Return whether `deletions` items may be deleted without confirmation in a source of `of` items."""
         return self.accepted or deletions <= self.bound(of)
 
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """The numbers of a sweep or its rehearsal.
+    """The numbers of a sweep or of its dry run.
 
-    `amended` and `updated` are moved items that the run had counted as created, `pending` are deletions that need
-    confirmation, `newly_pending` those of them that were not pending before. `unstated` counts the RDF statements of
-    deleted items.
+    `amended` and `updated` are moved items that the run had counted as created. `pending` are deletions that need
+    confirmation; `newly_pending` of them were not pending before. `unstated` counts the RDF statements of deleted
+    items.
     """
 
     moved: int = 0
@@ -87,10 +87,9 @@ async def sweep(
 ) -> Swept:
     """Give moved items their new keys, and delete missing items or make their deletions pending.
 
-    Without a run's id, only return the numbers, and change nothing.
-
-    An empty listing proves nothing: after a run that observed no item, only items that the source reported gone may be
-    deleted. Shared rows (the fence, the change log) are touched last: until then the lease can be renewed.
+    If `run_id` is None, only return the numbers, and change nothing. An empty listing proves nothing: after a run that
+    observed no item, only items that the source reported gone may be deleted. Shared rows (the fence, the change log)
+    are touched last: until then the lease can be renewed.
     """
     async with database.transaction() as c:
         is_created = moves.is_arrival if run_id is None else created.__contains__
@@ -131,9 +130,10 @@ async def _decide(
     whole: bool,
     is_created: Callable[[int], bool],
 ) -> Swept:
-    """Decide in the table of missing items which have moved, are deleted or become pending deletions.
+    """Decide which missing items have moved, are deleted or become pending deletions, in the table of missing items.
 
-    Items that a user keeps stay, and deletions that were pending long enough happen; the guard decides about the rest.
+    Items that a user chose to keep stay, and deletions that were pending long enough are made; the guard decides about
+    the other items.
     """
     absent = 0
     if whole and len(planner.seen) != await items.count(c, source.id):

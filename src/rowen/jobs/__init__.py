@@ -1,1 +1,1 @@
-"""The queue: what is due becomes a job, and any number of workers on any number of machines take them."""
+"""The job queue: due work becomes jobs, which any number of workers on any number of machines run."""

@@ -1,8 +1,9 @@
-"""Automatic schedules (`every auto`): each run teaches how often a source changes, and so when a check is worth it.
+"""Plan automatic schedules (`every auto`): learn from runs how often sources change, and when a check is worth it.
 
 A check has a price: the staleness, in item-seconds, that each of its requests avoids. All checks are made at the same
-price, the lowest at which the daily budget of requests suffices, so that no request would avoid more elsewhere. A large
-site without a change listing is not walked each time: pages that were seen to change are checked between two walks.
+price, the lowest at which the daily budget of requests suffices, so that no request would avoid more staleness
+elsewhere. A large site without a change listing is not walked each time: pages that have changed before are checked
+between two walks.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _DAY_S = 86_400.0
 LEAST_GAIN_S = 600.0
 """The staleness that a request must avoid, whatever the budget: ten minutes of one stale item.
 
-A page that changes daily is then checked every 3 hours, one that changes yearly every 2 days. At a quarter of it both
+A page that changes daily is then checked every 3 hours, a page that changes yearly every 2 days. At a quarter both
 would be checked twice as often, and be stale for 3 % instead of 6 %, and 0.15 % instead of 0.3 %, of the time."""
 # The highest price: a request that avoids a thousand years of staleness.
 _MOST_GAIN_S = 1e12
@@ -40,7 +41,7 @@ _SAME_PRICE = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The effect and cost of a check and the bounds of its interval; it may stand for a `number` of similar ones."""
+    """The effect and cost of a check and the bounds of its interval; it stands for `number` similar checks."""
 
     rate: ChangeRate
     items: float
@@ -55,7 +56,7 @@ class Demand:
         return self.rate.interval_s(worth_s, shortest_s=self.shortest_s, longest_s=self.longest_s)
 
     def per_day(self, price_s: float) -> float:
-        """Return the requests of a day at a price."""
+        """Return the number of requests per day at a price."""
         return self.number * self.requests * _DAY_S / self.interval_s(price_s)
 
 
@@ -63,8 +64,8 @@ class Demand:
 class Allocation:
     """The price of a check, and the factor by which all intervals are stretched.
 
-    Intervals are stretched only if the budget does not suffice for the longest ones, so that all checks are equally
-    late.
+    Intervals are stretched only if the budget does not suffice for the longest intervals, so that all checks are
+    equally late.
     """
 
     price_s: float = LEAST_GAIN_S
@@ -100,7 +101,7 @@ def allocate(demands: Iterable[Demand], *, requests_per_day: float, least_gain_s
     return Allocation(exp(high[0]))
 
 
-# The number of checks to learn from: older ones say little, and each costs a tenth of a millisecond.
+# The number of checks to learn from: older checks say little, and each costs a tenth of a millisecond.
 _CHECKS = 40
 # With fewer checks, the modification dates of items are used as well.
 _FEW_CHECKS = 5
@@ -112,11 +113,11 @@ _COSTS = 5
 _PRICE_KEPT_S = 900.0
 # The size of the sample of pages by which the price is computed.
 _SAMPLE = 2_000
-# Below this, a walk costs less than learning which pages are worth a check.
+# Below this number of requests, a walk costs less than learning which pages are worth a check.
 _LARGE_REQUESTS = 50
-# Checking this many pages takes an hour at the usual rate; the others are still worth it next time.
+# Checking this many pages takes an hour at the usual rate; the other pages are checked the next time.
 _MOST_PAGES = 3_000
-# A modification date as recent as the response says nothing.
+# A modification date as recent as the response may have been generated with it, and proves nothing.
 _JUST_MADE_S = 60.0
 # The bounds of the polling interval that a stream may announce. Below ten seconds push is better: a poll takes a job
 # and a request for each page that may change. A week is the longest acceptable staleness.
@@ -126,13 +127,13 @@ _DUE_SHARE = 0.85
 
 
 async def learn(c: Connection, source: Source, run: Run, *, checked: Sequence[int] = ()) -> None:
-    """Learn from a run; `checked` holds the pages that it checked, unless it was a walk."""
+    """Update change rates from a run; `checked` are the ids of the pages that it checked, empty if it was a walk."""
     if run.status != "completed":
         return
     before = await store_schedules.freshness(c, source.id)
     is_auto = source.schedule is not None and Schedule.parse(source.schedule).is_auto
     is_large_site = source.kind == "web" and before is not None and before.requests >= _LARGE_REQUESTS
-    # A kind that can check single items has a method for it.
+    # A kind that can check single items has the method `look`.
     if before is not None and is_auto and is_large_site and hasattr(connector("web"), "look"):
         changed = await store_schedules.changed_pages(c, source.id, run.id, since=run.started_at)
         prior = before.rate
@@ -161,7 +162,7 @@ def _updated_rate(page: ChangedPage, prior: ChangeRate, walked_at: datetime, now
 
 
 async def _learned(c: Connection, source: Source, past: Sequence[PastCheck]) -> SourceFreshness:
-    """Return the freshness of a source by its last checks; the first one found everything new."""
+    """Return the freshness of a source from its last checks; the first check is not counted, since all was new."""
     newest = past[0].at
     checks = [
         SourceLook(_between_s(older.at, check.at), check.items, check.changed, _between_s(check.at, newest))
@@ -171,7 +172,7 @@ async def _learned(c: Connection, source: Source, past: Sequence[PastCheck]) -> 
         dates = map(iso_moment, await store_schedules.modified_dates(c, source.id, limit=_ENOUGH_ITEMS))
         checks += looks_from_ages([_between_s(date, newest) for date in dates if date is not None])
     cheap = [check for check in past if not check.is_full] or past
-    # In requests; a second of work counts as one, so that large folders are not free.
+    # The costs are in requests; a second of work counts as one request, so that large folders are not free.
     costs = sorted(max(1.0, check.requests, check.seconds) for check in cheap[:_COSTS])
     # Importing `statistics` takes 5 ms, and every run ends here.
     median = (costs[(len(costs) - 1) // 2] + costs[len(costs) // 2]) / 2
@@ -195,10 +196,10 @@ class Outlook:
         return self.price.interval_s(_demand(freshness.rate, items, freshness.requests, self.schedule))
 
     def next_check_s(self, now: datetime) -> float:
-        """Return in how many seconds a check of the whole source or of some pages is worth it."""
+        """Return the seconds until a check of the whole source or of some pages is worth it."""
         walk_s, shortest_s = self.walk_s, float(self.schedule.between[0])
         elapsed_s = _between_s(self.freshness.looked_at, now)
-        # After an interrupted walk the next one is not due at once.
+        # After an interrupted walk the next walk is not due at once.
         waits = [walk_s - elapsed_s if elapsed_s < walk_s else walk_s]
         for page in self.pages:
             page_s = page.rate.interval_s(self.price.price_s, shortest_s=shortest_s, longest_s=max(shortest_s, walk_s))
@@ -211,7 +212,7 @@ class Outlook:
         return _between_s(self.freshness.looked_at, now) >= _DUE_SHARE * self.walk_s
 
     def worth_checking(self, now: datetime) -> list[VolatilePage]:
-        """Return the pages that are worth a check now, those with the highest gain first."""
+        """Return the pages that are worth a check now, the pages with the highest gain first."""
         shortest_s = float(self.schedule.between[0])
         ages = [(_between_s(page.looked_at, now), page) for page in self.pages]
         # Pages that become due before the next check can start are checked as well.
@@ -221,7 +222,7 @@ class Outlook:
 
 
 async def outlook(c: Connection, settings: Settings, source_id: int, schedule: Schedule | None) -> Outlook | None:
-    """Return the outlook of a source with an automatic schedule; None if it was never completely read."""
+    """Return the outlook of a source; None without an automatic schedule or before its first whole check."""
     if schedule is None or not schedule.is_auto:
         return None
     freshness = await store_schedules.freshness(c, source_id)
@@ -232,9 +233,9 @@ async def outlook(c: Connection, settings: Settings, source_id: int, schedule: S
 
 
 async def next_check_s(c: Connection, settings: Settings, source_id: int, schedule: str | None) -> float | None:
-    """Return in how many seconds another check is worth it; None if the schedule decides or nothing is known yet.
+    """Return the seconds until the next check is worth it; None if the schedule decides or nothing is known yet.
 
-    The polling interval that a stream announces takes precedence, and also holds for streams without a schedule.
+    The polling interval that a stream announces takes precedence, and is also used for streams without a schedule.
     """
     parsed = Schedule.parse(schedule) if schedule else None
     if parsed is not None and not parsed.is_auto:
@@ -247,7 +248,7 @@ async def next_check_s(c: Connection, settings: Settings, source_id: int, schedu
 
 
 async def polling_s(c: Connection, source_id: int, schedule: Schedule | None = None) -> float | None:
-    """Return the polling interval that a source announces, within the limits of its schedule."""
+    """Return the polling interval that a source announces, within the limits of its schedule; None without one."""
     kind, cursor = await store_schedules.kind_and_cursor(c, source_id)
     method = getattr(connector(kind), "polling_s", None) if kind in kinds() else None
     announced_s: float | None = method(cursor) if method is not None else None
@@ -258,14 +259,14 @@ async def polling_s(c: Connection, source_id: int, schedule: Schedule | None = N
 
 
 async def worth_checking(c: Connection, settings: Settings, source: Source) -> list[VolatilePage]:
-    """Return the pages of a source that are worth a check now; none if a walk is needed."""
+    """Return the pages of a source that are worth a check now; empty for sources without an outlook."""
     parsed = Schedule.parse(source.schedule) if source.schedule else None
     source_outlook = await outlook(c, settings, source.id, parsed)
     return source_outlook.worth_checking(await store_schedules.database_time(c)) if source_outlook else []
 
 
 async def task_for(c: Connection, settings: Settings, source_id: int, schedule: str | None) -> dict[str, Any] | float:
-    """Return the arguments of a due source's sync, or in how many seconds to try again.
+    """Return the arguments of a due source's sync, or the seconds until the next attempt if it must wait.
 
     The source waits while the daily requests are used up, or if no check is worth it after all.
     """
@@ -287,7 +288,7 @@ def _demand(rate: ChangeRate, items: float, requests: float, schedule: Schedule,
 
 
 async def _price(c: Connection, settings: Settings) -> Allocation:
-    """Return the price at which the daily requests suffice for all sources, from the cache or computed anew."""
+    """Return the price at which the daily requests suffice for all sources, cached or newly computed."""
     cached = await store_schedules.price(c, younger_than_s=_PRICE_KEPT_S)
     if cached is not None:
         return Allocation(*cached)

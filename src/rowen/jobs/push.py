@@ -1,7 +1,7 @@
-"""Push: announced changes are synced before scheduled work (pokes), and subscriptions to WebSub hubs are kept alive.
+"""Push: sync announced changes before scheduled work (pokes), and keep subscriptions to WebSub hubs alive.
 
-A poke with URLs syncs only these items, if their kind can do that and the items are stored; otherwise the whole source.
-Several pokes of a source become one job.
+A poke with URLs syncs only these items if their kind can check single items and they are stored; otherwise it syncs
+the whole source. Several pokes of a source become one job.
 
 WebSub (W3C Recommendation): the secret and the callback address of a subscription are derived from the push key and
 never stored. A hub verifies a request at the callback address and grants a lease of some days, which a job of the tick
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
     from rowen.net.client import Client
 
 MOST_POKED = 100
-"""The maximum number of URLs of a job. Each is a request; a walk of 10,000 records takes as many, and a change listing
+"""The maximum number of URLs of a job. Each URL is a request; a walk of 10,000 records takes as many, a change listing
 a few. With a maximum of ten, a page of a feed would cost a walk."""
 
-# A waiting job may start just before it is changed; the next one does not.
+# A waiting job may start just before it is changed; then a new job is enqueued.
 _TRIES = 3
 
 
 class Concern(NamedTuple):
-    """A source with announced changes: of some items, by their stored URLs, or of the whole source."""
+    """A source with announced changes, of the items with the stored URLs `urls`; of the whole source if it is empty."""
 
     source: Source
     urls: tuple[str, ...] = ()
@@ -72,7 +72,10 @@ async def poke(c: Connection, engine: Engine, concern: Concern) -> Poked:
 
 
 async def concerned(engine: Engine, sources: Iterable[Source], urls: Sequence[str]) -> list[Concern]:
-    """Return the sources that own some URLs: as a whole if one of the URLs is unknown and may belong to the source."""
+    """Return the sources to which these URLs belong, each with the stored URLs of its items.
+
+    A source is returned as a whole if one of the URLs is not stored but may belong to it.
+    """
     by_key = {key(url): url for url in urls}
     async with engine.database.connection() as c:
         owners = await push.holders(c, list(by_key))
@@ -109,14 +112,14 @@ _PAGE_BYTES = 2_000_000  # link elements are at the top of a page
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic: the URL that a page or feed declares for itself, and its hub."""
+    """A topic of WebSub: the URL that a page or feed declares for itself, and its hub."""
 
     url: str
     hub: str
 
 
 def push_key(settings: Settings) -> bytes:
-    """Return the key that all push secrets are derived from."""
+    """Return the key from which all push secrets are derived."""
     if settings.push_key is None:
         raise ConfigurationError(
             "There is no push key, so pushed requests cannot be signed. Nothing was done.",
@@ -129,12 +132,12 @@ def push_key(settings: Settings) -> bytes:
 
 
 def secret_of(key: bytes, source: Source, topic: str) -> str:
-    """Return the secret that a hub signs with."""
+    """Return the secret with which a hub signs its notifications."""
     return derived(key, "websub", source.url, topic).hex()
 
 
 def callback_of(key: bytes, source: Source, topic: str) -> str:
-    """Return the unguessable last part of the callback address."""
+    """Return the last part of the callback address, which cannot be guessed."""
     return base64.urlsafe_b64encode(derived(key, "callback", source.url, topic)[:24]).decode()
 
 
@@ -144,7 +147,7 @@ def callback_hash(token: str) -> Hash:
 
 
 def lease_of(seconds_text: str | None, now: datetime) -> tuple[datetime, datetime]:
-    """Return when a subscription expires by a hub's `lease_seconds`, and when to renew it."""
+    """Return when a subscription with a hub's `lease_seconds` expires, and when to renew it."""
     is_number = seconds_text is not None and seconds_text.isascii() and seconds_text.isdigit()
     # A number with more digits exceeds the longest lease, and might exceed the range of dates.
     seconds = int((seconds_text or "")[:_DIGITS]) if is_number else LEASE.total_seconds()
@@ -153,7 +156,7 @@ def lease_of(seconds_text: str | None, now: datetime) -> tuple[datetime, datetim
 
 
 async def discover(engine: Engine, source: Source, url: str) -> Topic:
-    """Return the topic of a page or feed by its headers or links, or that of the first feed that it links."""
+    """Return the topic that a page or feed declares, or the topic of the first feed that the page links."""
     async with engine.client_for(source) as client:
         topic, feeds = await _topic(engine, client, url)
         if topic is None and feeds:
@@ -167,7 +170,7 @@ async def discover(engine: Engine, source: Source, url: str) -> Topic:
 
 
 async def _topic(engine: Engine, client: Client, url: str) -> tuple[Topic | None, list[str]]:
-    """Return the topic that a page or feed declares, if any, and the feeds that it links."""
+    """Return the topic that a page or feed declares, None if there is none, and the URLs of the feeds that it links."""
     answer = await client.get(url, max_bytes=_PAGE_BYTES)
     if not answer.ok:
         raise SourceError(f"{redact(url)} answered with status {answer.status}.")
@@ -216,7 +219,7 @@ async def subscribe(engine: Engine, source: Source, topic: Topic, *, now: dateti
 
 
 async def unsubscribe(engine: Engine, source: Source, subscription: Subscription) -> None:
-    """Request the end of a subscription; further notifications are refused at once."""
+    """Request the end of a subscription; refuse further notifications from now on."""
     key = push_key(engine.settings)
     callback = _callback_url(engine.settings, callback_of(key, source, subscription.topic))
     async with engine.database.transaction() as c:
@@ -244,7 +247,7 @@ async def put_renewals(engine: Engine, c: Connection, now: datetime) -> None:
 async def _ask_hub(
     engine: Engine, source: Source, topic: Topic, *, mode: str, callback: str, form: dict[str, str]
 ) -> None:
-    """Send a request to a hub and store its refusal; the secret is in the body only."""
+    """Send a request to a hub; store and raise its refusal. The secret is sent in the body only."""
     body = urlencode({"hub.mode": mode, "hub.topic": topic.url, "hub.callback": callback, **form}).encode()
     async with engine.client_for(source) as client:
         answer = await client.request(

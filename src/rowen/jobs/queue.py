@@ -1,4 +1,4 @@
-"""Enqueueing and controlling jobs."""
+"""Enqueue and control jobs."""
 
 from typing import Any
 
@@ -11,24 +11,24 @@ from rowen.store import schemas as schema_store
 from rowen.store.database import Connection, Database
 
 ASKED = 10
-"""The priority of requested jobs, before scheduled ones, which have 0."""
+"""The priority of requested jobs; scheduled jobs have 0 and come later."""
 POKED = 20
 """The priority of changes that a source announced: they are small and recent."""
 
 
 async def put(c: Connection, database: Database, source_id: int, *, priority: int = 0, **arguments: Any) -> int | None:
-    """Enqueue a sync of a source, as part of a transaction; return None if one waits already."""
+    """Enqueue a sync of a source, as part of a transaction; return its id, or None if a sync already waits."""
     arguments = {"source_id": source_id, **arguments}
     return await _put(c, database, "sync", source_id, arguments, lock=f"source:{source_id}", priority=priority)
 
 
 async def put_delivery(c: Connection, database: Database, webhook_id: int) -> int | None:
-    """Enqueue the deliveries of a webhook, as part of a transaction; return None if that job waits already."""
+    """Enqueue the deliveries of a webhook, as part of a transaction; return None if such a job already waits."""
     return await _put(c, database, "deliver", webhook_id, {"webhook_id": webhook_id}, lock=f"webhook:{webhook_id}")
 
 
 async def put_statements(c: Connection, database: Database, target_id: int) -> int | None:
-    """Enqueue RDF statements for an endpoint, as part of a transaction; return None if that job waits already."""
+    """Enqueue RDF statements for an endpoint, as part of a transaction; return None if such a job already waits."""
     return await _put(c, database, "statements", target_id, {"target_id": target_id}, lock=f"statements:{target_id}")
 
 
@@ -40,9 +40,9 @@ async def put_extraction(
     schema: str | None = None,
     order: dict[str, Any] | None = None,
 ) -> int | None:
-    """Enqueue an extraction of a source's changes, as part of a transaction; return None if one waits already.
+    """Enqueue an extraction from a source's changes, as part of a transaction; return None if one already waits.
 
-    `schema` names one of the source's schemas (all by default); `order` holds fields of an `ExtractionOrder`.
+    `schema` names one of the source's schemas (all by default); `order` contains fields of an `ExtractionOrder`.
     """
     # Defaults are left out, so that stored arguments stay as earlier versions wrote them.
     narrower = {name: value for name, value in (("schema", schema), ("order", order)) if value}
@@ -51,13 +51,13 @@ async def put_extraction(
 
 
 async def put_extraction_if_behind(c: Connection, database: Database, source_id: int) -> None:
-    """Enqueue an extraction if any of the source's schemas has changes to process."""
+    """Enqueue an extraction if a schema of the source has changes to process."""
     if await schema_store.is_behind(c, source_id):
         await put_extraction(c, database, source_id)
 
 
 async def put_renewal(c: Connection, database: Database, source_id: int) -> int | None:
-    """Enqueue the renewal of a source's subscription, as part of a transaction; return None if one waits already."""
+    """Enqueue the renewal of a source's subscription, as part of a transaction; return None if one already waits."""
     name = f"push:{source_id}"
     return await _put(
         *(c, database, "subscribe", source_id, {"source_id": source_id}), lock=name, queue_name="sync", waits_under=name
@@ -76,7 +76,7 @@ async def _put(
     queue_name: str | None = None,
     waits_under: str | None = None,
 ) -> int | None:
-    """Enqueue a job of a task: at most one waits for each subject, and one runs under each lock."""
+    """Enqueue a job of a task; at most one job waits for each subject, and one runs under each lock."""
     # The queue's library is loaded with the first job: a sync without a worker imports this module, but enqueues none.
     from procrastinate.jobs import Job as Entry
 
@@ -100,7 +100,7 @@ class Queue:
         self._database = engine.database
 
     async def sync(self, source: Source, *, full: bool = False, accept_deletions: bool = False) -> Job:
-        """Enqueue a sync with priority over scheduled ones, or raise the priority of a waiting one."""
+        """Enqueue a sync with priority over scheduled syncs, or raise the priority of a waiting sync."""
         arguments = {"full": True} if full else {}
         arguments |= {"accept_deletions": True} if accept_deletions else {}
         async with self._database.transaction() as c:
@@ -114,7 +114,7 @@ class Queue:
             return await jobs.get(c, job_id)
 
     async def cancel(self, job_id: int) -> Job:
-        """Cancel a job; a running one ends at its next checkpoint."""
+        """Cancel a job; a running job ends at its next checkpoint."""
         async with self._database.transaction() as c:
             job = await jobs.get(c, job_id)
             if not await jobs.cancel(c, job_id):
@@ -122,7 +122,7 @@ class Queue:
             return await jobs.get(c, job_id)
 
     async def retry(self, job_id: int) -> Job:
-        """Retry a failed or cancelled job, with all its attempts."""
+        """Retry a failed or cancelled job; it gets all its attempts again."""
         async with self._database.transaction() as c:
             job = await jobs.get(c, job_id)
             if job.state not in {"failed", "cancelled"}:

@@ -1,7 +1,7 @@
-"""Sending RDF statements to SPARQL endpoints: as updates, in the order of the change log, each change once.
+"""Send RDF statements to SPARQL endpoints: as updates, in the order of the change log, each change once.
 
-A new endpoint gets the present state, then the changes since. The offset is stored after each request; a crash repeats
-one request, which is harmless. Failures are retried with growing delays: no harvest waits for them, and nothing is
+A new endpoint gets the present state, then all later changes. The offset is stored after each request; a crash repeats
+one request, which is harmless. Failures are retried with growing delays: no harvest waits for them, and no change is
 skipped.
 """
 
@@ -27,9 +27,9 @@ from rowen.publish.webhooks import GIVE_UP, wait_s
 from rowen.store import changes, rdf
 from rowen.store.database import Database
 
-# An update of 500 statements takes some hundred milliseconds; one that rebuilds indexes takes a minute.
+# An update of 500 statements takes some hundred milliseconds; an update that rebuilds indexes takes a minute.
 _LIMIT_S = 120.0
-# Only the status matters.
+# Only the status of the answer matters, so little of its body is read.
 _ANSWER_BYTES = 65_536
 # Changes in memory at a time: the largest recorded page has 1,865 statements, 300 kB.
 _CHANGES_AT_ONCE = 100
@@ -63,13 +63,13 @@ async def push_job(active: ActiveJob, *, target_id: int) -> None:
 
 
 def endpoint_as_source(source: str, endpoint: str, headers: object) -> Source:
-    """Return an endpoint as a source, the form in which agreements on secrets are stored."""
+    """Return a source that stands for an endpoint, since agreements on secrets are stored for sources."""
     return Source(0, f"endpoint of {source}", "statement endpoint", endpoint, options={"headers": headers})
 
 
 @dataclass
 class StatementPush:
-    """Brings an endpoint up to date; `tries` is the number of tries of each request, by default the setting's."""
+    """Brings an endpoint up to date; `tries` limits the tries of each request, None stands for the setting."""
 
     engine: Engine
     target: StatementTarget
@@ -83,7 +83,7 @@ class StatementPush:
         self._position = self._sent = 0
 
     async def send(self, *, again: bool = False) -> StatementReport:
-        """Send pending changes; with `again`, send the present state and remove statements known to be gone."""
+        """Send pending changes; with `again`, send the present state and remove all statements known to be gone."""
         target = self.target
         subject = endpoint_as_source(target.source, target.endpoint, dict(target.headers))
         if not agreements.is_agreed(self.engine.settings, subject):
@@ -106,7 +106,8 @@ class StatementPush:
                     after = await self._send_all(client, with_removals=again)
                 async with aclosing(_changes_since(self.engine.database, target.source, after)) as changed:
                     async for part in changed:
-                        # Also before the first part: later changes alone would look like the whole state.
+                        # This is also checked before the first part: if only later changes were sent, they would look
+                        # like the whole state.
                         if self.is_stopped():
                             break
                         for update in updates(part, target.graph):
@@ -116,7 +117,8 @@ class StatementPush:
                             if self.is_stopped():
                                 break
             except RowenError:
-                # Also if another process went on meanwhile: the endpoint may apply the failed request later.
+                # Rewind even if another process has sent later changes: the endpoint may still apply the failed
+                # request.
                 with suppress(StoreError):
                     async with self.engine.database.transaction() as c:
                         await rdf.rewind_target(c, target.source_id, target.endpoint, target.graph, self._sent)
@@ -194,7 +196,7 @@ class StatementPush:
 
 
 async def _changes_since(database: Database, source: str, after: int) -> AsyncGenerator[list[StatementChange]]:
-    """Yield the changes of RDF statements after a number, in order and in batches."""
+    """Yield the changes of RDF statements after the change number `after`, in order and in batches."""
     while True:
         async with database.connection() as c:
             batch = await rdf.changes_after(c, source, after=after, limit=_CHANGES_AT_ONCE)

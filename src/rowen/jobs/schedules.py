@@ -1,6 +1,6 @@
-"""Due times of sources: by their schedules, with growing delays while they fail.
+"""Compute due times of sources from their schedules, with growing delays while they fail.
 
-Every run is settled here, whoever started it. All times are of the database's clock.
+Every run is settled here, whatever started it. All times are read from the database's clock.
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ _LONGEST = timedelta(days=1)
 _AT_FIRST_S = 3_600.0
 # The first delay of a failing source, unless its own interval is longer.
 _SHORTEST = timedelta(minutes=30)
-# More than the jitter of two intervals, by which a stored time may differ from a new one.
+# More than the jitter of two intervals, by which a stored due time may differ from a new one.
 _SLACK = timedelta(hours=3)
-# The number of due times that are checked once an hour, from the latest on, where wrong ones are.
+# The number of due times that are checked once an hour, latest first, since wrong times are in the far future.
 _DOUBTED = 1_000
 # The longest interval of an automatic schedule.
 _FURTHEST_AUTO = timedelta(days=90)
@@ -46,8 +46,8 @@ async def settle(
 ) -> None:
     """Update the source of a finished run: its due time, its failures and its change rate.
 
-    `checked` holds the items that a run of selected items checked. An extraction is enqueued if the run's changes need
-    one.
+    `checked` are the ids of the items that a run of selected items checked. An extraction is enqueued if the run's
+    changes need one.
     """
     if run.status == "cancelled":
         return
@@ -64,7 +64,7 @@ async def count_failure(c: Connection, settings: Settings, source: Source, error
 
 
 async def append(c: Connection, *status_changes: StatusChange | None) -> None:
-    """Write lines into the change log, as the last step of a transaction."""
+    """Write these changes of status into the change log, as the last step of a transaction."""
     for change in status_changes:
         if change is not None:
             await changes.append(c, change.source, change.run_id, [change.line])
@@ -85,7 +85,7 @@ async def _settle(
     worth_s = await freshness.next_check_s(c, settings, source.id, text)
     at = next_time(text, now, salt=source.id + (run_id or 0), worth_s=worth_s)
     if at is not None and is_failing:
-        # Beyond 2^10 it is always the longest.
+        # Beyond a factor of 2^10 it is always the longest delay.
         at = max(at, now + min(_LONGEST, _SHORTEST * (1 << min(failures - settings.failing_after, 10))))
     after = DueStatus(at, failures, since)
     if after == before:
@@ -100,7 +100,7 @@ async def _settle(
 
 
 async def mend(c: Connection) -> int:
-    """Correct due times from a clock that has been set back since; return how many were corrected."""
+    """Correct due times written by a clock that has been set back since; return how many were corrected."""
     now = await schedules.database_time(c)
     mended = 0
     for source in await schedules.furthest_due(c, days=_LONGEST / timedelta(days=1), limit=_DOUBTED):
@@ -115,7 +115,7 @@ async def mend(c: Connection) -> int:
 
 
 def next_time(schedule: str | None, now: datetime, *, salt: int, worth_s: float | None = None) -> datetime | None:
-    """Return when a source with this schedule is due next; missed times count as one.
+    """Return the next due time of a source with this schedule; several missed times count as one.
 
     `worth_s` is the delay until the next check is worth it, for automatic schedules and for sources without a schedule
     that announce a polling interval.

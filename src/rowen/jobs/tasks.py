@@ -1,6 +1,6 @@
 """The tasks of a worker, and the retry policy of jobs.
 
-A task gets its active job and returns or raises: `JobTroubledError` if it failed, `JobReleasedError` if the worker
+A task gets its active job. It returns, or raises `JobTroubledError` if it failed, `JobReleasedError` if the worker
 stops, `JobCancelledError` if a user cancelled the job. Any other exception is a bug and fails the job. The class of the
 error decides what follows:
 
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 TRIES = 4
 """One attempt and three retries within half an hour; longer outages are left to the schedule."""
 
-# Multiples of `job_retry_s`, which is a minute: a restart takes one, a deployment five, an outage that needs a person
+# Multiples of `job_retry_s`, which is a minute: a restart takes 1, a deployment 5, an outage that needs a person
 # half an hour.
 _WAITS = (1, 5, 30)
 # Jobs that failed together must not be retried together.
 _JITTER = 0.25
-# The delay for a source with a manual run: most take less, and another try costs a few statements.
+# The delay for a source with a manual run: most runs take less, and another try costs a few statements.
 _BUSY_S = 30.0
-# A half-open circuit admits one probe; other jobs should find it closed.
+# A half-open circuit admits one probe; other jobs should start after the probe has closed it.
 _BEHIND_S = 2.0
 # A requested delay of a year may be a mistake for seconds, so a day is the maximum.
 _LONGEST_S = 86_400.0
@@ -59,7 +59,7 @@ _LONGEST_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class JobTrouble:
-    """The failure of a job: a message, the class of the error, and the requested delay, if any."""
+    """The failure of a job: a message, the class of the error, and the requested delay, None without one."""
 
     words: str
     kind: type[RowenError] = RowenError
@@ -72,13 +72,13 @@ class JobTrouble:
 
     @classmethod
     def of(cls, problem: RowenError) -> JobTrouble:
-        """Return the failure of an error."""
+        """Return the failure for an error."""
         words = f"{problem} {problem.hint}" if problem.hint else str(problem)
         return cls(words, type(problem), getattr(problem, "retry_in_s", None) or None)
 
     @classmethod
     def named(cls, words: str, code: str | None, retry_in_s: float | None = None) -> JobTrouble:
-        """Return the failure that a run has stored."""
+        """Return the failure for the message and error code that a run has stored."""
         return cls(words, class_of(code), retry_in_s)
 
 
@@ -91,7 +91,7 @@ class Retry:
 
 
 def decide_retry(trouble: JobTrouble, tries: int, random: Random, *, first_s: float) -> Retry | None:
-    """Return the retry of a job after so many attempts; None if it has failed."""
+    """Return the retry of a job after this number of attempts; None if the job has failed."""
     if trouble.retry_in_s is not None:
         wait_s = min(trouble.retry_in_s, _LONGEST_S)
         return Retry(wait_s + min(_BEHIND_S, wait_s * _JITTER) * random.random(), counted=False)
@@ -103,10 +103,10 @@ def decide_retry(trouble: JobTrouble, tries: int, random: Random, *, first_s: fl
 
 
 def delay_after_loss(tries: int, random: Random, *, first_s: float) -> float | None:
-    """Return the delay of a job whose worker died; None after too many deaths.
+    """Return the delay before a job whose worker died is retried; None after too many deaths.
 
-    The first retry is immediate, since most workers die of other causes. Later delays are spread, so that a job that
-    kills its workers ends up alone.
+    The first retry is immediate, since most workers die of other causes than the job. Later delays vary, so that a job
+    that kills its workers runs alone at last.
     """
     if tries >= TRIES:
         return None
@@ -130,7 +130,7 @@ class JobTroubledError(Exception):
 
 
 class JobReleasedError(Exception):
-    """A job stopped at a checkpoint, for another worker to continue."""
+    """A job stopped at a checkpoint, so that another worker can continue it."""
 
 
 class JobCancelledError(Exception):
@@ -141,8 +141,8 @@ class JobCancelledError(Exception):
 class ActiveJob:
     """A running job: `progress` grows while it advances, `stopped` is the reason why it should end early.
 
-    `leaving` means that another worker should continue it, `cancelled` that a user wants its end, `over` that only its
-    result remains to be stored; `run` is the run that it made.
+    `leaving` means that another worker should continue it, `cancelled` that a user cancelled it, and `over` that only
+    its result remains to be stored. `run` is the run that it made.
     """
 
     engine: Engine
@@ -157,7 +157,7 @@ class ActiveJob:
     _seen: tuple[int, int, int] = (0, 0, 0)
 
     def stop(self, why: RowenError | None = None) -> None:
-        """End the job soon: as failed if there is a reason, otherwise released for another worker."""
+        """End the job soon: as failed if a reason is given, otherwise released for another worker."""
         if self.stopped is None:
             self.stopped, self.leaving = why, why is None
         self.engine.end(self.work)
@@ -173,13 +173,13 @@ class ActiveJob:
         return self.stopped is not None or self.leaving or self.cancelled
 
     def early_end(self) -> Exception:
-        """Return the exception that a task raises after ending early."""
+        """Return the exception that a task raises when it ends early."""
         if self.stopped is not None:
             return JobTroubledError(JobTrouble.of(self.stopped))
         return JobReleasedError() if self.leaving and not self.cancelled else JobCancelledError()
 
     def observe(self, source: Source, stats: RunStats) -> None:
-        """Record progress in items, requests or bytes."""
+        """Record progress if the number of items, requests or bytes has changed."""
         seen = (stats.seen, stats.requests, stats.bytes)
         if seen != self._seen:
             self.tick()
@@ -192,7 +192,7 @@ class ActiveJob:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The function of a kind of job, and the one to call when such a job has finally failed."""
+    """The function that runs a kind of job, and the function that is called when such a job has finally failed."""
 
     do: Callable[..., Awaitable[None]]
     on_failure: OnFailure | None = None
@@ -213,8 +213,8 @@ async def sync(
 ) -> None:
     """Sync a source, as `rowen sync` does, or `only` some of its items.
 
-    With `revisit`, check only the pages of a site that are worth it now. With `widen`, a sync of the whole source
-    follows if some items could not be checked individually. A job that reaches its item limit enqueues the next one.
+    With `revisit`, check only the pages of a site that are worth a check now. With `widen`, a sync of the whole source
+    follows if some items could not be checked individually. A job that reaches its item limit enqueues the next job.
     """
     engine = active.engine
     async with engine.database.connection() as c:
@@ -247,7 +247,7 @@ async def sync(
         async with engine.database.transaction() as c:
             await put_extraction_if_behind(c, engine.database, source_id)
     if run.error_code == PortionReadError.code:
-        # Another job continues, behind the waiting ones.
+        # Another job continues, behind the waiting jobs.
         arguments = {"accept_deletions": True} if accept_deletions else {}
         async with engine.database.transaction() as c:
             await put(c, engine.database, source_id, priority=active.job.priority, **arguments)
@@ -257,7 +257,7 @@ async def sync(
     if run.status == "failed" or (run.status == "partial" and issubclass(class_of(run.error_code), FetchError)):
         retry_in_s = None
         if run.retry_at is not None and run.finished_at is not None:
-            # Both times are of the database's clock.
+            # Both times were read from the database's clock.
             retry_in_s = (run.retry_at - run.finished_at).total_seconds()
         raise JobTroubledError(JobTrouble.named(run.error or "", run.error_code, retry_in_s))
     if widen and run.stats.skipped:
@@ -294,7 +294,7 @@ async def extract(
         until, code = await schema_store.waits(c, source_id)
     wait_s = max((until - datetime.now(UTC)).total_seconds(), 1.0) if until is not None else None
     trouble = JobTrouble(waits_for, class_of(code), wait_s)
-    # A budget for one pass must not start another one when it is spent.
+    # When the budget of this pass is spent, no other pass must be started.
     if not (trouble.kind is BudgetExceededError and extraction.has_budget):
         raise JobTroubledError(trouble)
 
@@ -307,7 +307,7 @@ async def subscribe(active: ActiveJob, *, source_id: int) -> None:
 async def count_sync_failure(
     engine: Engine, c: Connection, arguments: Mapping[str, Any], why: str
 ) -> StatusChange | None:
-    """Count the failure of a source; a sync of selected items does not count."""
+    """Count the failure of a source's sync, unless the sync was of selected items."""
     if arguments.get("only"):
         return None
     source_id = arguments.get("source_id")

@@ -1,7 +1,7 @@
-"""The tick: enqueues due work, takes over the jobs of dead workers and deletes old rows.
+"""The tick: enqueue due work, take over the jobs of dead workers and delete old rows.
 
-Every worker ticks when something is due, and one at a time does the work. The lock belongs to a transaction, so that a
-frozen or disconnected worker does not block others. A second tick finds nothing left to do.
+Every worker ticks when something is due, and one worker at a time does the work. The lock belongs to a transaction, so
+that a frozen or disconnected worker does not block others. A second tick finds nothing left to do.
 """
 
 import logging
@@ -25,7 +25,7 @@ _BACKLOG = 160
 _HOST_RUNS = 3
 # Two weeks of jobs suffice for diagnosis; their results are in the runs.
 _KEPT_DAYS = 14.0
-# A consumer of deltas that was away for a season needs a dump; half of it is a long leave.
+# A consumer of deltas that was away for a season needs a dump; half of it would be too short for a long leave.
 _STATEMENTS_KEPT_DAYS = 90.0
 
 
@@ -77,7 +77,7 @@ async def tidy(c: Connection, settings: Settings) -> None:
 
 
 async def _enqueue(engine: Engine, c: Connection) -> None:
-    """Enqueue due sources that can start, the oldest first, a few for each host."""
+    """Enqueue due sources that can start, the longest overdue first, a few for each host."""
     now = await store_schedules.database_time(c)
     depth = await jobs.depth(c)
     room = _BACKLOG - depth.ready

@@ -1,8 +1,8 @@
-"""Delivering changes to webhooks: each change once, in the order of the change log, with retries.
+"""Deliver changes to webhooks: each change once, in the order of the change log, with retries.
 
 A webhook has its own offset in the log. Acknowledgements are stored one by one, so that a failed delivery does not
-cause the concurrent ones to be repeated. After a crash, deliveries that were pending or just acknowledged are repeated
-with the same id.
+cause concurrent deliveries to be repeated. After a crash, deliveries that were pending or just acknowledged are
+repeated with the same id.
 """
 
 import asyncio
@@ -83,22 +83,22 @@ async def deliver(
 
 
 def subject_of(webhook: Webhook) -> Source:
-    """Return a webhook as a source, the form in which agreements on secrets are stored."""
+    """Return a source that stands for a webhook, since agreements on secrets are stored for sources."""
     options = {f"secret_{number}": secret for number, secret in enumerate(webhook.secrets)}
     return Source(0, f"webhook {webhook.name}", "webhook", webhook.url, options=options)
 
 
 def direct_client(settings: Settings, concurrency: int) -> Client:
-    """Return a client without politeness delays and circuits, for receivers that the user configured."""
+    """Return a client without delays and circuits, for receivers that the user configured."""
     throttle = Throttle(delay_s=0.0, concurrency=concurrency, longest_s=settings.retry_after_limit_s)
     return Client(settings, throttle=throttle, breakers=Breakers(_NO_CIRCUIT))
 
 
 class _Delivery:
-    """A batch of changes for a webhook, and the result of each.
+    """A batch of changes for a webhook, and the result of each delivery.
 
-    Requests end in any order. Stored are the number up to which all changes were acknowledged, and the later ones that
-    were as well, so that a crash repeats only unstored deliveries.
+    Requests end in any order. The number up to which all changes were acknowledged is stored, with the later numbers
+    that were acknowledged too, so that a crash repeats only deliveries that are not stored.
     """
 
     def __init__(self, engine: Engine, webhook: Webhook, batch: LogBatch) -> None:
@@ -116,7 +116,7 @@ class _Delivery:
         self.count = 0
 
     def next_lines(self, most: int) -> list[Change]:
-        """Return the next changes to send; none after a failure."""
+        """Return the next changes to send; empty after a failure."""
         return list(islice(self._waiting, most)) if self.failure is None else []
 
     def note(self, attempts: Sequence[Attempt]) -> None:
@@ -156,7 +156,7 @@ class _Delivery:
         webhook = self._webhook
         after, ahead = self._progress()
         if self.count:
-            # A webhook that failed before gets a single request first, and has accepted it.
+            # A webhook that failed before gets a single request first; it has accepted this request.
             self._failures, self._failing_since = 0, None
         since = self._failing_since or datetime.now(UTC)
         async with self._engine.database.transaction() as c:
@@ -184,10 +184,10 @@ async def _send_batch(
     is_stopped: Callable[[], bool],
     progress: Callable[[], None],
 ) -> int:
-    """Send changes, a few at a time, until one fails; return the number of acknowledged changes."""
+    """Send changes, a few at a time, until a delivery fails; return the number of acknowledged changes."""
     delivery = _Delivery(engine, webhook, batch)
     send = _sender(engine, client, webhook) if batch.lines else None
-    # Notices to people contain many changes and are sent one after the other.
+    # Notices to people contain many changes each and are sent one at a time.
     most, at_once = (MOST_IN_A_NOTICE, 1) if webhook.form == "notice" else (1, _AT_ONCE)
 
     async def send_pending(*, once: bool = False) -> None:
@@ -224,7 +224,7 @@ Send: TypeAlias = Callable[[Sequence[Change]], Awaitable[list[Attempt]]]
 
 
 def _sender(engine: Engine, client: Client | None, webhook: Webhook) -> Send:
-    """Return the function that sends changes; it only fails if the webhook's secrets are missing or not agreed to."""
+    """Return the function that sends changes; if secrets are missing or not agreed to, all its deliveries fail."""
     try:
         agreements.refuse_strange(engine.settings, subject_of(webhook))
         secrets = [resolve(secret) for secret in webhook.secrets]

@@ -1,10 +1,10 @@
 """The worker: claims jobs from the queue and runs them, with a limit for each kind of job.
 
-Procrastinate's own worker has one limit for all kinds, stops for good when the database goes away, and ends a job that
-another worker took over. This worker uses its queue. One task has a connection of its own, on which it receives
-notifications, sends heartbeats and ticks; another one claims jobs. An idle worker waits for a notification or the next
-due time. It releases its jobs when it stops; if it dies, other workers take them over. Jobs without progress, jobs that
-use too much memory and jobs that block the process are ended.
+Procrastinate's own worker has one limit for all kinds, stops for good when it loses the database, and ends a job that
+another worker took over. This worker uses its queue. One task has its own connection, on which it receives
+notifications, sends heartbeats and ticks; another task claims jobs. An idle worker waits for a notification or the
+next due time. It releases its jobs when it stops; if it dies, other workers take them over. Jobs without progress,
+jobs that use too much memory and jobs that block the process are ended.
 """
 
 import asyncio
@@ -120,9 +120,9 @@ class Watch:
 
 
 class BlockedLoop:
-    """Ends the process if its event loop is blocked for minutes, so that other workers take its jobs over.
+    """Ends the process if its event loop is blocked for minutes, so that other workers take over its jobs.
 
-    It counts checks, not time, so that a process that was suspended continues.
+    It counts checks, not time, so that a process that was suspended may continue.
     """
 
     def __init__(self, *, limit: int = _BLOCKED_CHECKS, pause_s: float = LOOK_S) -> None:
@@ -152,19 +152,19 @@ class BlockedLoop:
         self._missed = 0
 
 
-# The number of missed heartbeats after which a worker counts as dead: with a lease of a minute, one in 15 s.
+# The number of missed heartbeats after which a worker counts as dead: with a lease of a minute, a heartbeat every 15 s.
 _HEARTBEATS = 4
-# For a job that has just become due by the database's clock.
+# The shortest sleep, for a job that has just become due by the database's clock.
 _SHORTEST_SLEEP_S = 0.02
 # The interval of deleting old rows and of finding texts that a dead process left without vectors; neither is urgent.
 _TIDY_S = 3600.0
-# After this time a connection counts as good, so that its failure starts a new sequence.
+# After this time a connection counts as good, so that its failure starts a new sequence of retries.
 _GOOD_S = 60.0
 # From the second failure on, a new connection is tried every one to two seconds, however long the outage: afterwards a
 # worker must be connected before others take its jobs over (`queue.GONE_S`). Results of jobs are stored as soon.
 _SLOWEST_RECONNECT = 2
 # The number of tries, within four seconds, to release the jobs of a leaving worker: a broken connection costs one try.
-# With one, jobs would wait until other workers miss this one; with many, the process ends late during an outage.
+# With 1, jobs would wait until other workers miss this worker; with many, the process ends late during an outage.
 _GOODBYES = 3
 # How often a worker checks for lost sessions of other workers with jobs, in a fraction of a millisecond of the server.
 # At twice of it, a killed worker is noticed three seconds later.
@@ -208,14 +208,14 @@ class Worker:
             active.stop()
 
     async def run(self, *, until_idle: bool = False) -> None:
-        """Work until stopped, through outages of the database; or until no job is ready.
+        """Work until stopped, through outages of the database; with `until_idle`, until no job is ready.
 
-        `is_worn_out` is set if it ended because it uses too much memory and should be restarted.
+        `is_worn_out` is set if the worker ended because it uses too much memory and should be restarted.
         """
         self._until_idle = until_idle
 
         async def cancel_stuck_jobs() -> None:
-            """Cancel jobs that ignore their stop."""
+            """Cancel jobs that do not end when they are stopped."""
             while True:
                 await asyncio.sleep(LOOK_S)
                 active = {job: task for task, job in self._jobs.items() if not job.over}
@@ -231,7 +231,7 @@ class Worker:
                     await self._left(watching)
 
     async def _work(self) -> None:
-        """Serve until stopped, with a new connection after each failure of the database."""
+        """Serve until stopped; after a failure of the database, reconnect."""
         failures = 0
         while not self._stopping.is_set():
             began = time.monotonic()
@@ -242,7 +242,7 @@ class Worker:
                 failures = 0
             except StoreError as problem:
                 failures = 1 if time.monotonic() - began > _GOOD_S else failures + 1
-                # Log an outage of an hour a dozen times, not two thousand times.
+                # This logs an outage of an hour a dozen times, not two thousand times.
                 if not failures & (failures - 1):
                     log.error("lost the database connection; retrying: %s", problem)
                 await self._pause(failures)
@@ -272,12 +272,12 @@ class Worker:
                         raise end
 
     async def _register(self, c: Connection) -> int:
-        """Lock this worker's id in the session; register anew if other workers removed it as dead."""
+        """Lock this worker's id in the session; register again if other workers removed it as dead."""
         if self._id is not None:
-            # First, since other workers wait for it, and only briefly.
+            # The lock is taken first, since other workers wait for it only briefly.
             await queue.lock_worker(c, self._id)
             if await queue.heartbeat(c, self._id):
-                # Jobs that were claimed by a statement whose answer was lost.
+                # Release jobs that were claimed by a statement whose answer was lost.
                 known = [active.job.id for active in self._jobs.values()]
                 if number := await queue.release_unknown(c, self._id, known):
                     log.warning("released %d jobs whose claim was lost with a connection", number)
@@ -313,7 +313,7 @@ class Worker:
     async def _wait(self, c: Connection, until: float) -> None:
         """Wait for changed due times, the next heartbeat, the next due time or the loss of a worker.
 
-        New jobs only wake the task that claims jobs.
+        Notifications of new jobs only wake the task that claims jobs.
         """
         watch_at = time.monotonic() + _WATCH_S
         while not self._stopping.is_set():
@@ -372,7 +372,7 @@ class Worker:
             log.error("could not release a job; another worker will run it", exc_info=problem)
 
     async def _do(self, active: ActiveJob) -> None:
-        """Run a job and store how it ended."""
+        """Run a job and store its outcome."""
         try:
             ending = await self._attempt(active)
         except asyncio.CancelledError:
@@ -390,7 +390,7 @@ class Worker:
                 return
 
     async def _store_end(self, active: ActiveJob, ending: Ending | Retry | JobTrouble) -> bool:
-        """Store how a job ended; return False if the database cannot."""
+        """Store the outcome of a job; return False if the database fails."""
         job = active.job
         decided: Ending | Retry
         try:
@@ -452,7 +452,7 @@ class Worker:
             return looked and (self._is_paused or await queue.is_idle(c, list(self._places)))
 
     async def _left(self, watching: asyncio.Task[None]) -> None:
-        """Leave, even if cancelled again, which cancels all jobs at once but waits for their end."""
+        """Leave and wait for the end, even if this task is cancelled again, which cancels all jobs at once."""
         leaving = asyncio.create_task(self._leave(watching))
         cancelled: asyncio.CancelledError | None = None
         while not leaving.done():
@@ -468,7 +468,7 @@ class Worker:
         leaving.result()
 
     async def _leave(self, watching: asyncio.Task[None]) -> None:
-        """Release the jobs and unregister; cancel jobs that do not end in time."""
+        """Release the jobs and unregister this worker; cancel jobs that do not end in time."""
         self._stopping.set()
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
@@ -494,7 +494,7 @@ class Worker:
                 task.cancel()
 
     async def _unregister(self, *, is_last: bool) -> bool:
-        """Mark this worker as leaving, or unregister it at last; return False if the database cannot."""
+        """Mark this worker as leaving, or unregister it if `is_last`; return False if the database fails."""
         if self._id is None:
             return True
         try:

@@ -1,1 +1,1 @@
-"""HTTP with a pace per host; this package does not know sources."""
+"""HTTP with rate limits per host; this package does not depend on sources."""

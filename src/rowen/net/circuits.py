@@ -1,4 +1,4 @@
-"""Circuit breakers: a service that fails too often in a row is left alone for a while.
+"""Circuit breakers: a service that fails too often in a row gets no requests for a while.
 
 Circuits are independent of HTTP: the caller of a service requests admission, and reports the result with its ticket.
 Reports of calls that were admitted before the last change of state are stale and change nothing.
@@ -13,12 +13,12 @@ from rowen.errors import CircuitOpenError
 from rowen.net.politeness import LruCache
 from rowen.settings import Settings
 
-# 320 bytes each, so 3 MB. A circuit that is forgotten counts from zero again, as a closed one does after a success.
+# 320 bytes each, so 3 MB. A forgotten circuit counts failures from zero again, like a closed circuit after a success.
 _MOST_CIRCUITS = 10_000
 
 
 class State(StrEnum):
-    """Whether calls are let through."""
+    """The state of a circuit, which decides whether calls are admitted."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -30,10 +30,11 @@ class CircuitLimits:
     """The thresholds and pauses of a circuit.
 
     `failure_threshold` counts tries, and a request has three: at 5, one failing request does not open the circuit, but
-    two do. `recovery_s` is enough to restart a service. `success_threshold` is 2 because a host that recovers under
-    load may answer once and fail again. `rate_limit_multiplier` lengthens the pause each time a host that answers 429
-    opens the circuit, once per opening: otherwise five concurrent requests would multiply it by 32. `max_recovery_s`
-    limits every pause, including the first; after a longer one, a run would end before the next try.
+    two requests do. `recovery_s` is enough to restart a service. `success_threshold` is 2 because a host that recovers
+    under load may answer once and fail again. `rate_limit_multiplier` lengthens the pause each time a host that
+    answers 429 opens the circuit, once per opening: otherwise five concurrent requests would multiply it by 32.
+    `max_recovery_s` limits every pause, including the first; after a longer pause, a run would have ended before the
+    next try.
     """
 
     failure_threshold: int = 5
@@ -49,7 +50,7 @@ class CircuitLimits:
 
     @classmethod
     def of(cls, settings: Settings) -> "CircuitLimits":
-        """Return the limits that the settings ask for."""
+        """Return the limits that the settings define."""
         return cls(
             failure_threshold=settings.cb_failure_threshold,
             recovery_s=settings.cb_recovery_timeout_secs,
@@ -72,7 +73,7 @@ class Stats:
     recovery_s: float
     retry_in_s: float
     open_for_s: float
-    """The time since a circuit opened that is not closed; 0 for a closed one."""
+    """The time since the circuit opened; 0 if it is closed."""
 
 
 class Breaker:
@@ -98,13 +99,13 @@ class Breaker:
         self._close()
 
     def state(self) -> State:
-        """Return the state at this moment; an open circuit becomes half-open by the passing of time."""
+        """Return the present state; an open circuit becomes half-open after its pause."""
         if self._state is State.OPEN and self._clock() >= self._open_until:
             self._become(State.HALF_OPEN)
         return self._state
 
     def admit(self) -> int:
-        """Return a ticket for one call; raises `CircuitOpenError` while the circuit is open."""
+        """Return a ticket for one call; raise `CircuitOpenError` while the circuit is open."""
         if self._state is not State.CLOSED and self.state() is State.OPEN:
             self._refused += 1
             wait_s = self._open_until - self._clock()
@@ -144,7 +145,7 @@ class Breaker:
             self._become(State.OPEN)
 
     def stats(self) -> Stats:
-        """Return the counts so far, and the current state."""
+        """Return the counts so far, and the present state."""
         state = self.state()
         return Stats(
             state=state,
@@ -185,7 +186,7 @@ Changed = Callable[[Breaker], None]
 
 
 class Breakers:
-    """The circuits of all services that are called, by name; those used least recently are forgotten, unless open."""
+    """The circuits of all services, by name; the least recently used circuits are forgotten, unless open."""
 
     def __init__(
         self,
@@ -206,7 +207,7 @@ class Breakers:
         return len(self._breakers)
 
     def of(self, name: str) -> Breaker:
-        """Return the circuit of a service, created on first use."""
+        """Return the circuit of a service; create it on first use."""
         breaker = self._breakers.get(name)
         return breaker or self._breakers.put(
             name, Breaker(name, self._limits, clock=self._clock, changed=self._changed)
@@ -217,7 +218,7 @@ class Breakers:
         return {name: breaker.stats() for name, breaker in self._breakers.items()}
 
     def reset(self, name: str | None = None) -> None:
-        """Close one circuit, or every one."""
+        """Close the circuit `name`, or all circuits if it is None."""
         for breaker in self._breakers.values() if name is None else (self._breakers.get(name),):
             if breaker is not None:
                 breaker.reset()

@@ -1,4 +1,4 @@
-"""The HTTP client: conditional, polite, bounded, and kept away from private addresses."""
+"""The HTTP client, with conditional requests, rate limits, size limits, and a guard against private addresses."""
 
 import asyncio
 import logging
@@ -35,9 +35,9 @@ _HARMLESS = ("accept", "accept-language", "content-type")
 class RequestOptions(TypedDict, total=False):
     """The options of a request.
 
-    `etag` and `last_modified` are the validators that came with `url` itself; `max_bytes` bounds the decoded body,
-    `limit_s` the time of one try, `idle_s` the silence of the server within it, `tries` the number of tries. Without
-    `follow`, a redirect is the answer.
+    `etag` and `last_modified` are the validators that came with `url` itself. `max_bytes` limits the decoded body,
+    `limit_s` the time of one try, `idle_s` the silence of the server within a try, `tries` the number of tries.
+    Without `follow`, a redirect is returned as the answer.
     """
 
     etag: str | None
@@ -55,7 +55,7 @@ class RequestOptions(TypedDict, total=False):
 
 @dataclass(slots=True)
 class Request:
-    """A request to one target; a redirect turns it into another one."""
+    """A request to one target; a redirect replaces it by another request."""
 
     method: str
     target: Target
@@ -70,7 +70,7 @@ class Request:
     idle_s: float | None = None
 
     def wire_headers(self) -> Mapping[str, str]:
-        """Return the headers to send, with the credentials that are meant for the target's origin."""
+        """Return the headers to send, with the credentials for the target's origin."""
         if not self.credentials:
             return self.headers
         sent = dict(self.headers)
@@ -79,7 +79,7 @@ class Request:
         return sent
 
     def redirected(self, status: int, target: Target, spent_s: float) -> "Request":
-        """Return the request that follows a redirect, without validators: they belong to their own URL."""
+        """Return the request that follows a redirect, without the validators, which belong to the former URL."""
         dropped = {"if-none-match", "if-modified-since"}
         rewritten = status == 303 or (status in (301, 302) and self.method == "POST")
         if rewritten:
@@ -102,7 +102,7 @@ _log = logging.getLogger(__name__)
 _MOST_REDIRECTS = 10
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
-# Hosts whose status is cached; a miss costs one check of a name.
+# Hosts for which it is cached whether they are in the user's own network; a miss costs one check of a name.
 _OWN_KEPT = 1_000
 
 T = TypeVar("T")
@@ -110,7 +110,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Unread:
-    """A meter for clients without one."""
+    """A meter for clients that were created without one."""
 
     requests: int = 0
     not_modified: int = 0
@@ -120,9 +120,9 @@ class _Unread:
 class Client:
     """Sends HTTP requests, as an async context manager.
 
-    Every status is returned as a `Response`; a `FetchError` is raised if there is none. Clients of one process share
-    the pace and the circuit of each host. A `proxy` replaces that of the settings, and its address must be allowed.
-    Clock, sleep and randomness can be injected.
+    Every status is returned as a `Response`; a `FetchError` is raised if there is no answer. If clients share a
+    throttle and breakers, they share the pace and the circuit of each host. A `proxy` replaces the proxy of the
+    settings, and its address must be allowed. Clock, sleep and randomness can be injected.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class Client:
         )
         self.breakers = breakers or Breakers(CircuitLimits.of(settings), clock=clock)
         self._usual_timeout = _timeout(settings, settings.total_limit_s)
-        # Hosts of one's own need no pause, unless one was set by hand: for all of them, or for the source.
+        # Hosts of the user's own network need no pause, unless the user set one, for all hosts or for the source.
         self._spares_own = "host_delay_s" not in settings.model_fields_set
         self._paced: set[str] = set()
         self._own: LruCache[bool] = LruCache(_OWN_KEPT)
@@ -177,7 +177,7 @@ class Client:
 
     @property
     def settings(self) -> Settings:
-        """The settings that it was opened with."""
+        """The settings of the client."""
         return self._settings
 
     @property
@@ -201,18 +201,18 @@ class Client:
         self.throttle.pace(host, delay_s=delay_s, concurrency=concurrency, crawl_delay_s=crawl_delay_s)
 
     async def get(self, url: str, **options: Unpack[RequestOptions]) -> Response:
-        """Fetch a URL; with validators, `not_modified` is true for an unchanged one."""
+        """Fetch a URL; with validators, `not_modified` is true if the resource is unchanged."""
         return await self._persist(self._prepare("GET", url, options), self._read)
 
     async def request(self, method: str, url: str, **options: Unpack[RequestOptions]) -> Response:
-        """Send a request with any method. It is retried, so it must be safe to repeat."""
+        """Send a request with any method. It may be retried, so it must be safe to repeat."""
         return await self._persist(self._prepare(method, url, options), self._read)
 
     @asynccontextmanager
     async def stream(
         self, url: str, *, method: str = "GET", **options: Unpack[RequestOptions]
     ) -> AsyncIterator[Stream]:
-        """Fetch a body that is too large for memory; it is not retried once the body has begun."""
+        """Fetch a body that is too large for memory; the request is not retried after the body has begun."""
         request = self._prepare(method, url, options)
         answer = await self._persist(request, self._begin)
         if isinstance(answer, Response):
@@ -232,7 +232,7 @@ class Client:
                 await pieces.aclose()
 
     def _prepare(self, method: str, url: str, options: RequestOptions) -> Request:
-        """Return a request with the caller's options, the settings' limits, and the credentials of the URL itself."""
+        """Return a request with the caller's options, the settings' limits, and the credentials in the URL."""
         target, settings = parse(url), self._settings
         etag, modified = header(options.get("etag")), header(options.get("last_modified"))
         headers = dict(options.get("headers") or ())
@@ -254,7 +254,7 @@ class Client:
         )
 
     async def _persist(self, request: Request, attempt: Callable[[Request], Awaitable[T]]) -> T:
-        """Retry until an attempt succeeds, or retrying cannot help."""
+        """Retry until an attempt succeeds or retrying cannot help."""
         tried = 0
         while True:
             tried += 1
@@ -278,7 +278,7 @@ class Client:
         return tried < request.tries and self.breakers.of(request.target.host).state() is not State.OPEN
 
     async def _wait_s(self, response: Response, tried: int) -> float | None:
-        """Return the wait before the next try; None if the server asks for more than the limit."""
+        """Return the wait before the next try; None if the server requests a longer wait than the limit."""
         wait_s = response.retry_after_s
         if not wait_s:
             return backoff_s(tried, self._random)
@@ -298,7 +298,7 @@ class Client:
             return self._respond(exchange, await exchange.read(request.limit_bytes))
 
     async def _begin(self, request: Request) -> Response | Exchange:
-        """Return an open exchange, or an error page as a whole."""
+        """Return an open exchange; for an error status, the whole response."""
         exchange = await self._arrive(request)
         if exchange.status < 400:
             return exchange
@@ -317,7 +317,7 @@ class Client:
         )
 
     async def _arrive(self, request: Request) -> Exchange:
-        """Follow redirects, hop by hop, to the final answer."""
+        """Follow all redirects, and return the exchange of the final answer."""
         hops: tuple[Hop, ...] = ()
         while True:
             exchange = await self._open(request, hops)
@@ -336,7 +336,7 @@ class Client:
             request = request.redirected(exchange.status, target, self._clock() - exchange.started)
 
     async def _open(self, request: Request, hops: tuple[Hop, ...]) -> Exchange:
-        """Wait for the host's turn, send one request, and wait for the head of the answer."""
+        """Wait until the host may be requested, send one request, and wait for the head of the answer."""
         host = request.target.host
         breaker = self.breakers.of(host)
         breaker.admit()

@@ -1,7 +1,7 @@
-"""Credentials by reference: the store has the place of a secret, never the secret, and the origin that may receive it.
+"""Resolve credentials by reference: the store contains the place of a secret and its allowed origin, no secret.
 
-A secret is sent to the origin of an address that the user named: the source's own, or one in its options or in the
-settings. Redirects, links, next pages and package metadata name addresses of somebody else.
+A secret is sent only to the origin of an address that the user entered: the source's own, or one in its options or in
+the settings. Addresses in redirects, links, next pages and package metadata were written by others.
 """
 
 import base64
@@ -22,14 +22,14 @@ _REFERENCE = re.compile(r"(?P<scheme>(?i:Apikey|Basic|Bearer|Token) )?(?P<kind>e
 _UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 # RFC 9110, section 5.6.2; servers take names of some dozen letters.
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}")
-# They delimit a request and control its connection, which only the client can do.
+# These headers delimit a request and control its connection, so only the client may set them.
 _FRAMING = frozenset(
     {"connection", "content-length", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 _SECRET = re.compile(
     r"authorization|cookie|password|passwd|secret|token|api[-_]?key|apikey|access[-_]?key", re.IGNORECASE
 )
-# Names of headers that mean a credential as a word of their own: X-Key, but not X-Keyboard.
+# Words that mark a header as a credential if they are a whole word of its name: X-Key, but not X-Keyboard.
 _SECRET_WORD = re.compile(
     r"(?:^|[^a-z])(?:key|auth|session(?:id)?|sid|jwt|credentials?|signature|login|pass|pwd)(?:$|[^a-z])", re.IGNORECASE
 )
@@ -46,18 +46,18 @@ _SHOWN = 50  # characters of a wrong name in an error message
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Headers for one origin and no other. A value may be `env:NAME`, `file:/path`, or `Bearer env:NAME`."""
+    """Headers for one origin and no other; a value may be `env:NAME`, `file:/path`, or `Bearer env:NAME`."""
 
     origin: str
     values: Mapping[str, str] = field(repr=False)
 
     @classmethod
     def of(cls, named: str, values: Mapping[str, str]) -> "Credentials | None":
-        """Credentials for the origin of an address that the user named, never of one that was read somewhere."""
+        """Return credentials for the origin of an address that the user entered, never of an address read elsewhere."""
         return cls(parse(named).origin, dict(values)) if values else None
 
     def headers(self, origin: str) -> dict[str, str]:
-        """Return the headers to send to an origin, resolved now; none for any other than their own."""
+        """Return the headers to send to an origin, with resolved references; empty for any other origin."""
         if origin != self.origin:
             return {}
         for trouble in troubles_with_headers({"headers": self.values}):
@@ -66,7 +66,7 @@ class Credentials:
 
 
 def resolve(value: str, environment: Mapping[str, str] = os.environ) -> str:
-    """Return the value behind a reference; any other text stands for itself."""
+    """Return the value behind a reference; return any other text unchanged."""
     match = _REFERENCE.fullmatch(value)
     if match is None:
         return _sendable(value, "A header given literally")
@@ -84,15 +84,15 @@ def resolve(value: str, environment: Mapping[str, str] = os.environ) -> str:
 
 
 def exposed(options: Mapping[str, Any]) -> Iterator[str]:
-    """Return the names of all options that hold a credential in clear."""
+    """Return the names of all options that contain a credential in clear text."""
     return (name for name, value in leaves(options) if is_exposed(name, value))
 
 
 def is_exposed(name: str, value: Any) -> bool:
     """Return whether an option's value looks like a credential in clear text; references do not.
 
-    An option is one by its name: `token`, `headers.Authorization`, `headers.X-Key`; a header of any name is one if its
-    value begins like credentials: `Bearer …`.
+    The option's name decides: `token`, `headers.Authorization`, `headers.X-Key`. A header of any name counts if its
+    value begins like a credential: `Bearer …`.
     """
     if not isinstance(value, str) or not value or _REFERENCE.fullmatch(value):
         return False
@@ -106,17 +106,17 @@ def is_exposed(name: str, value: Any) -> bool:
 
 
 def shown(value: Any, name: str = "") -> Any:
-    """Return options for printing. Credentials in clear text, which older versions accepted, are hidden."""
+    """Return options for printing; hide credentials in clear text, which older versions accepted."""
     if isinstance(value, Mapping):
         return {key: shown(inner, f"{name}.{key}" if name else str(key)) for key, inner in value.items()}
     return "(hidden)" if is_exposed(name, value) else value
 
 
 def exposed_in(address: str) -> str | None:
-    """Return the kind of secret that an address contains in clear text: a login, or a parameter named like one."""
+    """Return the kind of secret that an address contains in clear text, a login or a parameter; None without one."""
     address = re.sub(r"[\x00-\x20]", "", address)
     user = _USERINFO.match(address)
-    # The user of ssh is no secret, and part of the address.
+    # The user name in an ssh address is no secret, and a necessary part of the address.
     if user and not ((user["other"] or "").lower() == "ssh" and ":" not in user["user"]):
         return "a login"
     try:
@@ -134,7 +134,7 @@ def references(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def destinations(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the options that decide the destination of a secret: addresses, and the header Host."""
+    """Yield the options that decide where a secret is sent: addresses, and the header Host."""
     for name, value in leaves(options):
         if isinstance(value, str) and "://" in value:
             yield name, value
@@ -144,7 +144,7 @@ def destinations(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def troubles_with_headers(options: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the errors in the headers of options, by RFC 9110."""
+    """Yield the errors in the headers of options, according to RFC 9110."""
     for option, headers in options.items():
         if option.endswith("headers") and isinstance(headers, Mapping):
             for name, value in headers.items():
@@ -155,7 +155,7 @@ def troubles_with_headers(options: Mapping[str, Any]) -> Iterator[str]:
 
 
 def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield all single values in options, each with its name: `headers.Accept`."""
+    """Yield all single values in options, each with its dotted name, such as `headers.Accept`."""
     match value:
         case Mapping():
             for key, inner in value.items():
@@ -168,7 +168,7 @@ def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _content(path: Path) -> str:
-    """Read an ordinary file of a sensible size. A pipe or a device would block forever."""
+    """Return the text of a regular file of limited size, otherwise ""; a pipe or a device would block forever."""
     try:
         descriptor = os.open(path.expanduser(), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:

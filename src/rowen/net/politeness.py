@@ -1,4 +1,4 @@
-"""The pace of requests to a host: gaps, concurrency, Retry-After; and a bounded cache of facts about hosts."""
+"""Limit the rate of requests to a host: gaps, concurrency, Retry-After; and a bounded cache of data about hosts."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ T = TypeVar("T")
 class LruCache(Generic[T]):
     """A bounded cache by name, for long-lived processes: it drops the least recently used value first.
 
-    Values that `may_go` refuses (a host with requests, an open circuit) stay, and move to the end.
+    Values for which `may_go` returns False (a host with requests, an open circuit) stay, and move to the end.
     """
 
     __slots__ = ("_may_go", "_most", "_values")
@@ -35,18 +35,18 @@ class LruCache(Generic[T]):
         yield from list(self._values.items())
 
     def values(self) -> Iterator[T]:
-        """Yield all values, in the same order."""
+        """Yield all values, the least recently used first."""
         yield from list(self._values.values())
 
     def get(self, name: str) -> T | None:
-        """Return the value of a name, if it is cached."""
+        """Return the value cached under a name; None if there is none."""
         value = self._values.get(name)
         if value is not None:
             self._values.move_to_end(name)
         return value
 
     def put(self, name: str, value: T) -> T:
-        """Cache a value, and remove others if there are too many."""
+        """Cache and return a value; drop others if there are too many."""
         self._values.pop(name, None)
         for _ in range(len(self._values)):
             if len(self._values) < self._most:
@@ -69,7 +69,7 @@ class LruCache(Generic[T]):
 _JITTER = 0.5
 # The first wait after a failure: restarts of a server take seconds. The waits of three tries are 1 and 2 s.
 _BACKOFF_BASE_S = 1.0
-# Reached from the sixth try on, which only a raised ROWEN_FETCH_TRIES gets to; beyond, waiting is the circuit's part.
+# Reached at the sixth try, which needs a raised ROWEN_FETCH_TRIES; longer pauses are made by the circuit.
 _BACKOFF_MOST_S = 30.0
 # 300 bytes each, so 3 MB. A dropped host has been idle while ten thousand others were requested.
 _MOST_HOSTS = 10_000
@@ -77,7 +77,7 @@ _MOST_HOSTS = 10_000
 
 @dataclass(slots=True)
 class Lane:
-    """The pace of one host, and the number of its `users`, which wait for it or have an exchange with it."""
+    """The rate limits of one host; `users` is the number of requests that wait or are in progress."""
 
     concurrency: int
     gate: asyncio.Semaphore
@@ -88,11 +88,11 @@ class Lane:
 
     @property
     def least_gap_s(self) -> float:
-        """The least time between the starts of two requests."""
+        """The minimum time between the starts of two requests."""
         return max(self.delay_s, self.crawl_delay_s)
 
     def gap_s(self, random: Random) -> float:
-        """Return the time from a start to the next one, never the same."""
+        """Return the time from one start to the next, with random jitter."""
         if not self.delay_s:
             return self.crawl_delay_s
         return max(self.delay_s * (1 + _JITTER * random.random()), self.crawl_delay_s)
@@ -102,7 +102,7 @@ class Lane:
 class Permit:
     """The permission to have one exchange with a host.
 
-    It is returned to the gate that issued it, even if the lane has another gate by then.
+    It is returned to the semaphore that issued it, even if the lane has another semaphore by then.
     """
 
     lane: Lane
@@ -110,18 +110,18 @@ class Permit:
     clock: Callable[[], float]
 
     def sent(self) -> None:
-        """Note that the request was sent: the gap to the next one counts from here."""
+        """Record that the request was sent: the gap before the next request starts now."""
         if gap_s := self.lane.least_gap_s:
             self.lane.free_at = max(self.lane.free_at, self.clock() + gap_s)
 
     def release(self) -> None:
-        """End the exchange; the next one may start."""
+        """End the exchange, so that the next one may start."""
         self.lane.users -= 1
         self.gate.release()
 
 
 class Throttle:
-    """Paces the requests of one process: spaces them out by host, and bounds how many run at the same time."""
+    """Limits the requests of one process to each host: their rate, and the number of concurrent requests."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class Throttle:
         concurrency: int | None = None,
         crawl_delay_s: float | None = None,
     ) -> None:
-        """Set the pace of one host; a crawl delay is kept up to the longest wait that a host may ask for."""
+        """Set the rate limits of one host; a crawl delay is limited to the longest accepted wait."""
         lane = self._lane(host)
         if delay_s is not None:
             lane.delay_s = delay_s
@@ -165,12 +165,12 @@ class Throttle:
             lane.crawl_delay_s = min(crawl_delay_s, self._longest_s)
 
     async def hold(self, host: str, wait_s: float) -> None:
-        """Start no request to a host for `wait_s`, up to the longest accepted wait."""
+        """Start no request to a host for `wait_s`, limited to the longest accepted wait."""
         lane = self._lane(host)
         lane.free_at = max(lane.free_at, self._clock() + min(wait_s, self._longest_s))
 
     async def enter(self, host: str) -> Permit:
-        """Wait for the host's turn; the caller releases the permit when its exchange is over."""
+        """Wait until a request to the host may start; the caller must release the permit after its exchange."""
         lane = self._lane(host)
         permit = Permit(lane, lane.gate, self._clock)
         lane.users += 1
@@ -187,10 +187,10 @@ class Throttle:
         return permit
 
     async def close(self) -> None:
-        """Do nothing: no other process shares this pace."""
+        """Do nothing: no other process shares these limits."""
 
     async def _turn(self, host: str, lane: Lane) -> None:
-        """Wait until one of those that were let in may start."""
+        """Wait until an admitted request may start."""
         while (wait_s := lane.free_at - self._clock()) > 0:
             await self._sleep(wait_s)
         self._note_start(lane)
@@ -218,6 +218,6 @@ def retry_after_s(value: str | None, now: datetime) -> float | None:
 
 
 def backoff_s(tried: int, random: Random) -> float:
-    """Return the wait after a number of tries: it doubles each time, and is random."""
+    """Return a random wait after a number of tries; its upper bound doubles with each try."""
     most_s: float = min(_BACKOFF_MOST_S, _BACKOFF_BASE_S * 2 ** (tried - 1))
     return most_s * (0.5 + 0.5 * random.random())

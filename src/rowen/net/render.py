@@ -1,7 +1,7 @@
-"""A browser without network access of its own, for pages that need their scripts to show content.
+"""A browser without its own network access, for pages that need their scripts to show content.
 
-All its requests go through the client, so that pace, limits and the address guard apply, and the meter counts them. Its
-own connections are closed: it resolves no name, and its proxy has a name that does not exist.
+All its requests go through the client, so that rate limits, size limits and the address guard apply, and the meter
+counts them. The browser itself cannot connect: it resolves no name, and its proxy has a name that does not exist.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from rowen.version import how_to_install
 if TYPE_CHECKING:
     from rowen.net.rendering import Chromium
 
-# The client may spend half of it on one answer, so that a single slow one does not cost the page.
+# The client may spend half of it on one answer, so that a single slow resource does not make the page fail.
 LIMIT_S = 60.0
 # As many as a host has requests at a time (ROWEN_HOST_CONCURRENCY); each page is a process that may take MEMORY_BYTES.
 SIDE_BY_SIDE = 3
@@ -30,7 +30,7 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable
 
 
 class Rendered(NamedTuple):
-    """A rendered page. If `url` differs from the requested one, the page redirects there, and is empty."""
+    """A rendered page. If `url` differs from the requested URL, the page redirects there, and `html` is empty."""
 
     url: str
     html: str
@@ -51,7 +51,7 @@ async def _allow(_: str) -> bool:
 
 
 def find_chromium(named: Path | None = None) -> Path:
-    """Return the browser that is named, or else the first Chromium on the PATH."""
+    """Return the browser `named`, or the first Chromium on the PATH."""
     path = find(named) if named else next(filter(None, map(find, _NAMES)), None)
     if path is not None:
         return Path(path)
@@ -65,7 +65,7 @@ def find_chromium(named: Path | None = None) -> Path:
 class Browser:
     """One Chromium for one run, as an async context manager; it starts with the first page.
 
-    `may` decides about each request of a page except the one for the page itself.
+    `may` decides about each request of a page, except the request for the page itself.
     """
 
     def __init__(
@@ -102,8 +102,8 @@ class Browser:
     ) -> Rendered:
         """Return the page that the scripts of an answer produce.
 
-        Raises `ItemError` if it cannot be rendered, and a `FetchError` if it becomes too large or a resource of its own
-        site is missing: without its data a page has other content.
+        Raises `ItemError` if it cannot be rendered, and a `FetchError` if it becomes too large or a resource of its
+        own site is missing, since without its data a page has other content.
         """
         async with self._turns:
             await self.start()
@@ -111,7 +111,7 @@ class Browser:
             return await self._chromium.render(RenderJob(url, answer, credentials, limit_s, max_bytes))
 
     async def start(self) -> None:
-        """Start Chromium, unless it is running; raises a `UsageError` if it is not installed."""
+        """Start Chromium, unless it is running; raise a `UsageError` if it is not installed."""
         async with self._starting:
             if self._chromium is not None:
                 if self._chromium.is_connected:

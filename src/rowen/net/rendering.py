@@ -1,4 +1,4 @@
-"""The rendering of one page: the client fetches the resources that it requests, and the result is read."""
+"""Render one page: the client fetches the resources that the page requests, and the resulting document is read."""
 
 import asyncio
 import json
@@ -29,16 +29,16 @@ from rowen.net.render import Rendered, RenderJob
 from rowen.net.response import Response
 from rowen.net.target import parse, redact
 
-# Between an answer and the next request of a page lie its own scripts, not the network. Half of it may cut off pages
+# Between an answer and the next request, only scripts of the page run, no network. Half of it may cut off pages
 # on a slow machine; twice as much costs each page half a second more.
 QUIET_S = 0.5
-# The time of a page beside waiting for answers: timers, animations, pages that never become idle.
+# The time limit of a page, without its waits for answers: for timers, animations, pages that never become idle.
 PATIENCE_S = 10.0
-# For serialising a page whose time is up: no network is involved, only its size, which `max_bytes` bounds.
+# For serialising a page after its time limit: this needs no network, and `max_bytes` limits the size of the page.
 READ_LIMIT_S = 5.0
-# Closing waits for no network either: a browser that cannot close a page in this time is closed as a whole.
+# For closing a page, which needs no network either: a browser that takes longer is closed as a whole.
 _CLOSE_LIMIT_S = 10.0
-# Generous, since a cold start on a loaded machine is no fault. One that hangs costs a run this much, once.
+# Generous, since a cold start on a loaded machine is no error. A start that hangs costs a run this time, once.
 _START_LIMIT_S = 60.0
 # Four checks a second: in between, a page can exceed its limit only for a moment.
 _WATCH_S = 0.25
@@ -63,7 +63,7 @@ _TICK_S = 0.05  # a tenth of the quiet time
 # Bounds the cost of a page that sends requests without end; at one request a second and host its time limit comes
 # first.
 _MOST_REQUESTS = 300
-# All of a page may not cost more than the largest body (ROWEN_BODY_LIMIT_BYTES by default).
+# All resources of a page together may not be larger than the default of ROWEN_BODY_LIMIT_BYTES.
 _MOST_BYTES = 64 << 20
 # For the scripts and styles of a whole run; others are fetched again for each page.
 _CACHE_BYTES = 64 << 20
@@ -113,7 +113,7 @@ _SERIALISE = """(url, most) => {
 
 
 class ScriptCache:
-    """The scripts and styles of a run: most pages of a site share theirs, and each is fetched once."""
+    """The cached scripts and styles of a run: most pages of a site share them, so that each is fetched once."""
 
     def __init__(self) -> None:
         self._answers: dict[str, asyncio.Task[Response]] = {}
@@ -148,7 +148,7 @@ class ScriptCache:
 
 
 class RenderSources(NamedTuple):
-    """The sources of a page's resources; `may` decides whether a URL may be requested."""
+    """The client and cache that supply a page's resources; `may` decides whether a URL may be requested."""
 
     client: Client
     scripts: ScriptCache
@@ -156,7 +156,7 @@ class RenderSources(NamedTuple):
 
 
 class Chromium:
-    """A running browser with the limits of its pages."""
+    """A running browser that limits the memory of its pages."""
 
     def __init__(self, client: Client, may: Callable[[str], Awaitable[bool]], memory_bytes: int) -> None:
         self._sources = RenderSources(client, ScriptCache(), may)
@@ -170,7 +170,7 @@ class Chromium:
         return self._browser is not None and self._browser.is_connected()
 
     async def start(self, path: Path) -> None:
-        """Start the browser; raises `SourceError` if that fails."""
+        """Start the browser; raise `SourceError` if that fails."""
         try:
             async with asyncio.timeout(_START_LIMIT_S):
                 playwright = await async_playwright().start()
@@ -199,7 +199,7 @@ class Chromium:
         await self._open.aclose()
 
     async def render(self, job: RenderJob) -> Rendered:
-        """Return a rendered page; raises `ItemError` if it cannot be rendered."""
+        """Return a rendered page; raise `ItemError` if it cannot be rendered."""
         assert self._browser is not None  # noqa: S101 (it was started)
         browser, page = self._browser, PageRender(job, self._sources)
         try:
@@ -228,7 +228,7 @@ class Chromium:
         return Rendered(page.left_for or job.url, html)
 
     async def _watch(self, browser: Browser) -> None:
-        """Kill the process of a page that takes too much memory; its render fails, the others continue."""
+        """Kill the process of a page that uses too much memory; its rendering fails, other pages continue."""
         with suppress(BrowserError):
             session = await browser.new_browser_cdp_session()
             while True:
@@ -259,7 +259,7 @@ async def _ended(task: asyncio.Task[None]) -> None:
 
 
 def _first_line(problem: Exception) -> str:
-    """Return the reason of an error: the first line of the log that Playwright puts into it."""
+    """Return the reason of an error: the first line of the log that Playwright puts into its message."""
     text = str(problem).strip() or type(problem).__name__
     return text.splitlines()[0]
 
@@ -267,7 +267,7 @@ def _first_line(problem: Exception) -> str:
 class PageRender:
     """One page being rendered.
 
-    `left_for` is the address to which the page redirects; `trouble` is the error of a missing resource of its own site.
+    `left_for` is the URL to which the page redirects; `trouble` is the error of a missing resource of its own site.
     """
 
     def __init__(self, job: RenderJob, sources: RenderSources) -> None:
@@ -284,7 +284,7 @@ class PageRender:
         self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def run(self, context: BrowserContext) -> str:
-        """Return the page as HTML once it is idle; empty if it redirects to another."""
+        """Return the page as HTML once it is idle; empty if it redirects to another page."""
         work = asyncio.create_task(self._render(context))
         try:
             either: set[asyncio.Future[Any]] = {work, self._over}
@@ -322,7 +322,7 @@ class PageRender:
         return str(html)
 
     async def _settle(self, world: "_World") -> None:
-        """Wait until the page requests nothing more, and has had time to process the answers."""
+        """Wait until the page sends no more requests and has had time to process the answers."""
         last, own_s, quiet_s = -1, 0.0, 0.0
         while own_s < PATIENCE_S:
             await asyncio.sleep(_TICK_S)
@@ -339,7 +339,7 @@ class PageRender:
             self._over.set_exception(error)
 
     async def _route(self, route: Route) -> None:
-        """Answer a request of the browser in place of the network."""
+        """Answer a request of the browser instead of the network."""
         request, answer = route.request, None
         if not request.is_navigation_request():
             answer = await self._supply(request)
@@ -414,13 +414,13 @@ class PageRender:
         return await scripts.get(request.url, ask) if request.resource_type in _CACHED else await ask()
 
     def _miss(self, error: FetchError, request: Request) -> None:
-        """Note that data of the site itself is missing. Counters and adverts of others may fail."""
+        """Record a missing resource of the site itself; counters and advertisements of other sites may fail."""
         if self.trouble is None and _site(request.url) == self._site:
             self.trouble = error
 
 
 class _World(NamedTuple):
-    """An isolated JavaScript world for Rowen's scripts, which those of the page cannot reach."""
+    """An isolated JavaScript world for Rowen's scripts, which scripts of the page cannot reach."""
 
     session: CDPSession
     number: int
@@ -451,7 +451,7 @@ async def _refuse(route: Route) -> None:
 
 
 def _site(url: str) -> str:
-    """Return the end of a host name that hosts of one site share."""
+    """Return the end of a host name that all hosts of one site share."""
     name = urlsplit(url).hostname or ""
     with suppress(ValueError):
         return str(ip_address(name))

@@ -1,6 +1,6 @@
-"""Responses: their headers, media types and content codings.
+"""Read responses: their headers, media types and content codings.
 
-Bodies are decoded here rather than by aiohttp, which accepts a gzip stream that ends early as a whole one.
+Bodies are decoded here rather than by aiohttp, which accepts a truncated gzip stream as a complete one.
 """
 
 import codecs
@@ -21,9 +21,9 @@ from rowen.model.dates import http_date
 from rowen.model.text import header
 from rowen.net.politeness import retry_after_s
 
-# The size of decoded pieces, and so the cost of a small packed body before its limit is checked.
+# The size of decoded pieces, and so the most that a small encoded body can unpack to before its limit is checked.
 PIECE_BYTES = 1 << 16
-# A packed body may be several streams one after the other. A thousand empty ones in 20 kB are no body.
+# An encoded body may consist of several streams. A thousand empty streams in 20 kB are an attack.
 _MOST_MEMBERS = 1000
 # RFC 9659: a content coding of zstd needs no larger window than 8 MB.
 _ZSTD_WINDOW_LOG = 23
@@ -72,7 +72,7 @@ class _Zlib:
             data = self._stream.unused_data if self._stream.eof else self._stream.unconsumed_tail
 
     def _begin(self, data: bytes) -> bool:
-        """Prepare for the next member. Bytes after the last one are padding, and ignored."""
+        """Prepare to decode the next member; return False for other bytes after the last member, which are ignored."""
         if self._stream is None:
             self._wbits = self._wbits or (15 if data[0] & 15 == 8 else -15)
         elif self._wbits != 31 or not b"\x1f\x8b".startswith(data[:2]):
@@ -143,7 +143,7 @@ class _Zstd:
 
 
 def decoder(content_encoding: str) -> _Zlib | _Brotli | _Zstd | None:
-    """Return the decoder for a Content-Encoding header; None where there is nothing to unpack."""
+    """Return the decoder for a Content-Encoding header; None if the body is not encoded."""
     match content_encoding.strip().lower():
         case "" | "identity":
             return None
@@ -180,7 +180,7 @@ _ZIP_ENTRIES = (
     (b"xl/workbook.xml", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
     (b"ppt/presentation.xml", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
 )
-# OpenDocument and EPUB name themselves in a first, stored entry.
+# OpenDocument and EPUB files declare their media type in a first, uncompressed entry.
 _ZIP_MIMETYPE = re.compile(rb"PK\x03\x04.{26}mimetype(application/[a-z0-9.+-]+?)PK", re.DOTALL)
 # Possessive: a page that opens with many comments must not make the search explode.
 _HTML = re.compile(
@@ -202,7 +202,7 @@ _VAGUE = frozenset(
 
 
 def media_type(content_type: str | None, body: bytes) -> str | None:
-    """Return the media type in lower case, without parameters: the declared one unless absent, vague or wrong."""
+    """Return the media type in lower case, without parameters; the declared one unless missing, vague or wrong."""
     declared = (content_type or "").partition(";")[0].partition(",")[0].strip().lower()
     if not re.fullmatch(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+", declared):
         declared = ""
@@ -221,7 +221,7 @@ def media_type(content_type: str | None, body: bytes) -> str | None:
 
 
 def sniff(body: bytes) -> str | None:
-    """Return the media type by the first bytes, if they show it."""
+    """Return the media type that the first bytes show; None if they show none."""
     for signature, name in _SIGNATURES:
         if body.startswith(signature) and name == "application/zip":
             if mimetype := _ZIP_MIMETYPE.match(body[:_HEAD_BYTES]):
@@ -249,7 +249,7 @@ _PERMANENT = frozenset({301, 308})
 
 
 class RequestMeter(Protocol):
-    """Counts requests and bytes; `bytes` are those of bodies on the wire."""
+    """Counts requests and bytes; `bytes` are the bytes of bodies as transferred."""
 
     requests: int
     not_modified: int
@@ -258,7 +258,7 @@ class RequestMeter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One redirect that was followed; some servers describe its target in its headers."""
+    """One redirect that was followed; `headers` are kept, since some servers describe the target in them."""
 
     url: str
     status: int
@@ -273,7 +273,7 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer with any status. `url` is the final URL, to which the validators belong."""
+    """An answer with any status; `url` is the final URL, to which the validators belong."""
 
     url: str
     status: int
@@ -295,7 +295,7 @@ class Response:
 
     @property
     def moved_to(self) -> str | None:
-        """The new address, as far as the redirects are permanent from the start."""
+        """The URL after the permanent redirects at the start of the chain; None if there are none."""
         moved = None
         for hop in self.redirects:
             if not hop.permanent:
@@ -306,7 +306,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """An answer whose body is read piece by piece; `head` is all but its body."""
+    """An answer whose body is read piece by piece; `head` is the answer without its body."""
 
     head: Response
     pieces: AsyncIterator[bytes] = field(repr=False)
@@ -325,7 +325,7 @@ def respond(
     elapsed_s: float,
     now: Callable[[], datetime],
 ) -> Response:
-    """Return a response with the facts from its headers and its first bytes."""
+    """Return a response with the data from its headers and first bytes."""
     etag, modified = header(headers.get("ETag")), header(headers.get("Last-Modified"))
     if status == 304:
         return Response(url, 304, headers, b"", redirects, etag, modified, not_modified=True, elapsed_s=elapsed_s)
@@ -350,7 +350,7 @@ def respond(
 
 
 def next_link(header: str) -> str | None:
-    """Return the target of the first link in a `Link` header (RFC 8288) whose relation is `next`."""
+    """Return the target of the first link in a `Link` header (RFC 8288) whose relation is `next`; None without one."""
     at = 0
     while (begin := header.find("<", at)) >= 0 and (end := header.find(">", begin)) >= 0:
         at = header.find(",", end)

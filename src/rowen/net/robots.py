@@ -1,4 +1,4 @@
-"""robots.txt: the URLs of a site that may be read (RFC 9309)."""
+"""Read robots.txt: the URLs of a site that may be fetched (RFC 9309)."""
 
 import asyncio
 import re
@@ -23,8 +23,8 @@ _PARSED_BYTES = 500 * 1024
 _KEPT_S = 3600.0
 # An unreadable file forbids everything: it is requested again as soon as an open circuit would be.
 _KEPT_UNREACHABLE_S = 300.0
-# Forty rules take 24 kB, rules that fill the 500 KiB take 11 MB. A run asks one site, and the few that its pages are
-# made of.
+# Forty rules take 24 kB, rules that fill the 500 KiB take 11 MB. A run requests one site, and the few others whose
+# resources its pages use.
 _MOST_ORIGINS = 100
 _LINE_END = re.compile(r"\r\n?")
 _AGENT = re.compile(
@@ -35,7 +35,7 @@ _AGENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RobotsRules:
-    """The robots.txt rules of one origin for Rowen; `refused` is the reason if nothing may be read."""
+    """The robots.txt rules of one origin for Rowen; `refused` is the reason if no URL may be fetched."""
 
     parsed: Protego | None = field(default=None, repr=False)
     crawl_delay_s: float | None = None
@@ -50,7 +50,7 @@ class RobotsRules:
 
 
 def read_rules(body: bytes) -> RobotsRules:
-    """Return the rules in a robots.txt. A web page in its place allows everything, as no file does."""
+    """Return the rules in a robots.txt; a web page in its place allows everything, like a missing file."""
     if sniff(body) == "text/html" or body.lstrip()[:1] == b"<":
         return RobotsRules()
     text = _AGENT.sub(_agent, _LINE_END.sub("\n", decode_plain(body)))
@@ -59,10 +59,10 @@ def read_rules(body: bytes) -> RobotsRules:
 
 
 def _agent(line: re.Match[str]) -> str:
-    """Return a user-agent line that names Rowen, everybody, or a placeholder for all others.
+    """Return a user-agent line with Rowen's name, with `*`, or with a placeholder for all other names.
 
-    The parser keeps each rule once for every name above it: thousands of both would take forever. The file may contain
-    "Rowen/1.0", but only the token counts.
+    The parser stores each rule once for every name above it: with thousands of both, parsing would take forever. The
+    file may contain "Rowen/1.0", of which only the product name counts.
     """
     name = line[1].partition("/")[0].strip().lower()
     bare = name.replace("*", "")
@@ -71,7 +71,7 @@ def _agent(line: re.Match[str]) -> str:
 
 
 class Robots:
-    """The rules of the origins that are visited, each file fetched once and kept for a while."""
+    """The rules of the visited origins; each file is fetched once and cached for a while."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Robots:
         return len(self._rules)
 
     async def rules(self, url: str) -> RobotsRules:
-        """Return the rules of a URL's origin; raises an error if it may not be reached, or its circuit is open."""
+        """Return the rules of a URL's origin; raise if its address is refused or its circuit is open."""
         origin = parse(url).origin
         if rules := self._cached(origin):
             return rules

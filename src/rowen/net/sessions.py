@@ -1,8 +1,8 @@
-"""Connections, direct or through a proxy, and single exchanges on them: limits, decoding, errors.
+"""Manage connections, direct or through a proxy, and single exchanges on them: limits, decoding, errors.
 
 aiohttp is imported here for the whole program, without the machine's certificate authorities, which are read before
-the first handshake. aiohttp creates two contexts when it is imported, and reads the authorities for each: 30 ms apiece,
-a sixth of a sync that finds nothing new, and wasted if a source is read over plain HTTP.
+the first handshake. When aiohttp is imported, it creates two contexts and reads the authorities for each: 30 ms
+apiece, a sixth of a sync without changes, and wasted if a source is read over plain HTTP.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ __all__ = ["TRANSPORT_ERRORS", "USER_AGENT", "Exchange", "Sessions", "aiohttp", 
 
 
 class _LateAuthorities(ssl.SSLContext):
-    """A context that reads the authorities when it is first used, and is a usual one from then on."""
+    """A context that reads the certificate authorities on first use, and is an ordinary context from then on."""
 
     def wrap_bio(self, *arguments: Any, **named: Any) -> ssl.SSLObject:
         return self._read().wrap_bio(*arguments, **named)
@@ -57,7 +57,7 @@ class _LateAuthorities(ssl.SSLContext):
 
 @contextmanager
 def _authorities_put_off() -> Iterator[None]:
-    """Let contexts that are made inside, in this thread, read their authorities late."""
+    """Let contexts created inside the block, in this thread, read their certificate authorities late."""
     read, thread = ssl.SSLContext.set_default_verify_paths, threading.get_ident()
 
     def put_off(context: ssl.SSLContext) -> None:
@@ -81,18 +81,18 @@ USER_AGENT = f"Rowen/{__version__}"
 
 # Sites with long security policies send header lines beyond aiohttp's 8 kB.
 _HEADER_BYTES = 1 << 16
-# Longer than the longest pause between two pages of a polite walk, crawl delays aside; servers close idle connections
-# after 5 to 75 s, and a closed one costs one more try.
+# Longer than the longest pause between two pages of a walk, apart from crawl delays; servers close idle connections
+# after 5 to 75 s, and a closed connection costs one more try.
 _KEEPALIVE_S = 30.0
-# Names are resolved again after ten seconds anyway: entries for more hosts than those of ten seconds are useless.
+# Names are resolved again after ten seconds, so more entries than the hosts of ten seconds would be useless.
 _NAMES_KEPT = 1_000
 
 
 async def _report_sent(_: aiohttp.ClientSession, context: SimpleNamespace, __: object) -> None:
     """Report to a permit that its request was sent: connecting may take long after the permit was issued.
 
-    aiohttp calls this before it writes the head in this turn of the loop, or head and body in the next one. A starved
-    process may lose its processor in between for longer than the gap, so the permit is informed after both.
+    aiohttp calls this before it writes the head in this iteration of the loop, or head and body in the next iteration.
+    A starved process may lose its processor in between for longer than the gap, so the permit is informed after both.
     """
     loop, permit = asyncio.get_running_loop(), context.trace_request_ctx
     loop.call_soon(loop.call_soon, permit.sent)
@@ -121,7 +121,7 @@ class Sessions:
             self._proxied = self._session(guarded=False, proxy=URL(settings.proxy.get_secret_value()))
 
     def of(self, target: Target) -> aiohttp.ClientSession:
-        """Return the session for a target; raises `AddressRefusedError` for one that a proxy must not be sent to."""
+        """Return the session for a target; raise `AddressRefusedError` if a proxy must not be asked for the target."""
         host = target.host
         name = host if host.startswith("[") else host.partition(":")[0]
         is_bypassed = any(
@@ -172,7 +172,7 @@ _DRAIN_BYTES = 1 << 16
 
 @dataclass(slots=True, eq=False)
 class Exchange:
-    """A response whose body is still to be read; exiting it releases the host's permit and reports to its circuit."""
+    """An answer whose body is still to be read; its end releases the host's permit and reports to its circuit."""
 
     answer: aiohttp.ClientResponse
     target: Target
@@ -209,7 +209,7 @@ class Exchange:
                 self.breaker.succeed(self.ticket)
 
     async def read(self, limit_bytes: int) -> bytes:
-        """Return the whole decoded body; that of an error page is truncated rather than refused."""
+        """Return the whole decoded body; the body of an error page is truncated at the limit instead of refused."""
         if self.status in _BODILESS:
             return b""
         body = bytearray()
@@ -230,7 +230,7 @@ class Exchange:
             return
 
     async def pieces(self, limit_bytes: int) -> AsyncGenerator[bytes, None]:
-        """Yield the decoded body as it arrives; never more than `limit_bytes` of it."""
+        """Yield the decoded body as it arrives, at most `limit_bytes` of it."""
         if self.answer.method == "HEAD" or self.status in _BODILESS:
             return
         packed = self.headers.get("Content-Encoding")
@@ -264,7 +264,7 @@ class Exchange:
 
 
 def translated(problem: Exception, target: Target) -> FetchError:
-    """Translate an error of the client library. Its text is left out, since it may carry secrets."""
+    """Return the `FetchError` for an error of the client library; leave out its text, which may contain secrets."""
     url = redact(target.url)
     match problem:
         case aiohttp.ClientConnectorCertificateError():

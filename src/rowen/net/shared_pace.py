@@ -1,25 +1,27 @@
-"""The pace of hosts that all processes of a database share.
+"""Limit the rate of requests to each host across all processes of a database.
 
-A hundred workers on many machines must be as polite to one host as a single one, and the usual case, one process that
-requests a host alone, must not pay for that. So a process registers at each host. If it is the only one, the database
-answers "alone", and it paces itself as `Throttle` does; once a second it reports its progress, in one statement for all
-its hosts. When a second process registers, it waits until the first has been informed. From then on the database starts
-every request, by its clock: one statement for a request, another when it was sent, and one more where others may need
-the place before this process's next request. Why this is safe:
+A hundred workers on many machines must be as polite to one host as a single worker. The usual case, one process that
+requests a host alone, must not pay for that. So a process registers at each host. If it is the only process there, the
+database answers "alone", and the process paces itself as `Throttle` does; once a second it reports its state, in one
+statement for all its hosts. When a second process registers, it waits until the first process has been informed. From
+then on the database grants the start of every request, by its own clock. This takes one statement for a request,
+another when the request was sent, and a third one if other processes may need the slot before this process's next
+request. Why this is safe:
 
-- A process is alone if the database said so when no other process was registered, and only for the length of a lease,
-  counted from before the question was sent. A process that was stopped for longer asks again before it starts anything.
-- While a process reports its progress, it starts nothing, so that the report misses no start.
-- A start is issued for a moment, and its process may wake up late or wait for its connection. So it reports when the
-  request was sent, and until then the database issues no other start: the gap counts from the real request. That is a
-  second statement for a request, but nothing waits for it.
-- The places of a dead process are freed with its lease. A process that is late to ask for its start is not waited for.
-- When the database is unreachable, each process continues alone: as one of as many as there were at that host in the
-  last answer, with its share of the places and as many times the gap. That neither stops requests nor doubles them, and
-  lasts no longer than a run without its database. After a crash of the server no process is registered; within a second
-  all are.
+- A process is alone only if the database said so while no other process was registered, and only for the length of a
+  lease, counted from before its request to the database. A process that was suspended for longer asks again before it
+  starts anything.
+- While a process reports its state, it starts no request, so that the report contains every start.
+- A start is granted for a certain moment, but the process may wake up late or wait for its connection. So it reports
+  when the request was sent, and until then the database grants no other start: the gap counts from the actual request.
+  This is a second statement for a request, but nothing waits for it.
+- The slots of a dead process are freed with its lease. Other processes do not wait for a process that asks late.
+- When the database is unreachable, each process continues alone. It assumes as many processes at a host as in the last
+  answer, takes its share of the slots, and multiplies the gap by their number. That neither stops requests nor doubles
+  them, and lasts no longer than a run without its database. After a crash of the server no process is registered;
+  within a second all are registered again.
 
-Circuits are not shared: each process detects a failing host itself, with a few requests at the shared pace.
+Circuits are not shared: each process detects a failing host itself, with a few requests at the shared rate.
 """
 
 import asyncio
@@ -35,26 +37,26 @@ from rowen.net.politeness import Lane, Permit, Throttle
 log = logging.getLogger(__name__)
 
 LEASE_S = 5.0
-"""How long a silent process keeps its places: five reports. At half of it a machine that swaps would lose its places;
-at twice, the places of a killed process are unused for ten seconds.
+"""How long a silent process keeps its slots: five reports. At half of it a machine that swaps would lose its slots;
+at twice of it, the slots of a killed process would be unused for ten seconds.
 """
 
 # How often a process reports its progress, and so how long a second one waits at first. A statement costs half a
 # millisecond; at a tenth of the time it would slow down a crawl of an unchanged site.
 _REPORT_S = 1.0
-# A host without requests for this time is left, so that the next process there is alone. Between two pages of a catalog
-# lies the time to parse one.
+# A process unregisters at a host without requests for this time, so that the next process there is alone. It is longer
+# than parsing one page of a catalog, the time between two requests.
 _LINGER_S = 2.0
-# How long freed places are used again and again, without a question, while others wait for one: handing one over costs
-# the time until they ask again, some 20 ms, which is a twelfth of it. At twice, each of four would wait for 1.5 s.
+# How long a process reuses its freed slots without asking while others wait for a slot: passing a slot on costs the
+# time until they ask again, some 20 ms, a twelfth of it. At twice of it, each of four processes would wait for 1.5 s.
 _TURN_S = 0.25
-# An ended request is reported with the next one, if that comes soon; others wait for a place no longer than this.
+# The end of a request is reported with the next request if that comes soon; others wait for a slot no longer than this.
 _SOON_S = 0.02
 # The time limit of a statement, and the pause after a failure: a busy server answers in less, and a restarted one is
 # back after about this time.
 _PATIENCE_S = 2.0
 _AWAY_S = 5.0
-# A process that was stopped with a start in its hands asks again, as the database waits a second for it to be used.
+# A process that was suspended after a start was granted asks again; the database waits a second for a start to be used.
 _LATEST_S = 0.5
 _NEVER = float("-inf")
 
@@ -69,9 +71,9 @@ class HostReport(NamedTuple):
 
 
 class HostNews(NamedTuple):
-    """The answer to a report: whether the process is alone, how long to wait, and how many others there are.
+    """The answer to a report: whether the process is alone, how long to wait, and the number of other processes.
 
-    `since_s` is the time since the last request was started, by any process.
+    `since_s` is the time since any process last started a request.
     """
 
     host: str
@@ -82,9 +84,9 @@ class HostNews(NamedTuple):
 
 
 class HostAnswer(NamedTuple):
-    """The answer to a process that wants to start a request: it paces itself, may start, or has to ask again.
+    """The answer to a request for a start: the process paces itself, may start, or must ask again.
 
-    `wait_s` is the time until the host may be requested, `next_s` the time until the next question.
+    `wait_s` is the time until the host may be requested, `next_s` the time until the process may ask again.
     """
 
     verdict: Literal["alone", "start", "wait"]
@@ -94,14 +96,15 @@ class HostAnswer(NamedTuple):
 
 
 class HostSlots(Protocol):
-    """The shared registry of processes; it raises `StoreError` if it is unreachable. Places expire after `lease_s` of
-    silence.
+    """The shared registry of processes at hosts; it raises `StoreError` if it is unreachable.
+
+    The slots of a process expire after `lease_s` of silence.
     """
 
     lease_s: float
 
     async def take(self, host: str, *, active: int, more: bool, most: int, gap_s: float) -> HostAnswer:
-        """Ask for a place beside `active` ones of this process; there are `most` for all processes together."""
+        """Request a slot beside `active` slots of this process; all processes together have `most` slots."""
         ...
 
     async def sent(self, host: str) -> None:
@@ -109,16 +112,16 @@ class HostSlots(Protocol):
         ...
 
     async def tell(self, reports: Sequence[HostReport]) -> list[HostNews]:
-        """Report the progress at some hosts, and return news of other processes there."""
+        """Report the state at some hosts, and return the state of other processes there."""
         ...
 
 
 @dataclass(slots=True)
 class _Post:
-    """The state of this process at a host: `active` requests are in progress, of which it has `reported` some.
+    """The state of this process at a host: `active` requests are in progress, `reported` is the last reported number.
 
-    It paces itself until `alone_until`, as one of `crowd` if the database is unreachable. Otherwise it requests the
-    next start at `next_at`; without a gap, it reuses its places until `turn_until`.
+    The process paces itself until `alone_until`, as one of `crowd` processes if the database is unreachable. Otherwise
+    it requests the next start at `next_at`; if the host needs no gap, it reuses its slots until `turn_until`.
     """
 
     active: int = 0
@@ -155,7 +158,7 @@ class _SharedPermit(Permit):
 
 
 class SharedThrottle(Throttle):
-    """Paces the requests of this process together with those of all others that meet in the same slots."""
+    """Limits the requests of this process together with all processes that share the same slots."""
 
     def __init__(self, slots: HostSlots, **own: Any) -> None:
         super().__init__(**own)
@@ -169,7 +172,7 @@ class SharedThrottle(Throttle):
         self._away_until = _NEVER
 
     async def close(self) -> None:
-        """Leave all hosts."""
+        """Unregister this process at all hosts."""
         keeper, self._keeper = self._keeper, None
         if keeper is None:
             return
@@ -179,18 +182,18 @@ class SharedThrottle(Throttle):
         await self._report(leaving=True)
 
     async def hold(self, host: str, wait_s: float) -> None:
-        """Start no request to a host for `wait_s`, in no process."""
+        """Start no request to a host for `wait_s`, in any process."""
         await super().hold(host, wait_s)
         self._post(host)
         await self._report(host, is_held=True)
 
     async def enter(self, host: str) -> Permit:
-        """Wait for the host's turn among all processes."""
+        """Wait until a request to the host may start, in view of the requests of all processes."""
         permit = await super().enter(host)
         return _SharedPermit(permit.lane, permit.gate, permit.clock, host, self._post(host), self)
 
     def depart(self, host: str, lane: Lane, post: _Post) -> None:
-        """Note that a request was sent. A background task reports it, for which nothing waits."""
+        """Record that a request was sent; a background task reports it, so that the request does not wait."""
 
         async def report() -> None:
             # Without this report, other processes wait for a second, and then continue.
@@ -204,7 +207,7 @@ class SharedThrottle(Throttle):
             task.add_done_callback(self._departures.discard)
 
     def end(self, lane: Lane, post: _Post) -> None:
-        """Note that a request ended. Others are informed soon if they may need the place before the next request."""
+        """Record that a request ended; report it soon if other processes may need the slot before the next request."""
         post.active -= 1
         post.used_at = self._clock()
         post.freed.set()
@@ -239,7 +242,7 @@ class SharedThrottle(Throttle):
                 return
 
     async def _await_start(self, host: str, lane: Lane, post: _Post) -> bool:
-        """Ask until a request may start, one task at a time; False where this process is to pace itself."""
+        """Ask until a request may start, one task at a time; return False if this process must pace itself."""
         async with post.asking:
             while not self._is_alone(post):
                 if post.reported > post.active and post.turn_until > self._clock():
@@ -252,7 +255,7 @@ class SharedThrottle(Throttle):
         return False
 
     async def _request_start(self, host: str, lane: Lane, post: _Post) -> bool:
-        """Ask once, and wait for an issued start; one that was missed by far is returned."""
+        """Ask once, and wait for the granted start; give it back if it was missed by more than `_LATEST_S`."""
         start_s = await self._take(host, lane, post)
         if start_s is None:
             return False
@@ -271,7 +274,7 @@ class SharedThrottle(Throttle):
         return True
 
     async def _take(self, host: str, lane: Lane, post: _Post) -> float | None:
-        """Return in how many seconds a request may start; None if this process paces itself or must ask again."""
+        """Return the seconds until a request may start; None if this process paces itself or must ask again."""
         async with self._speaking:
             sent_at = self._clock()
             more = lane.users > post.active + 1
@@ -297,7 +300,7 @@ class SharedThrottle(Throttle):
             return answer.wait_s
 
     async def _keep(self) -> None:
-        """Report the progress regularly, as long as there are hosts, and free places soon if others wait for them."""
+        """Report the state regularly while there are hosts; report free slots soon if other processes wait for them."""
         while self._posts:
             try:
                 await asyncio.wait_for(self._has_news.wait(), _REPORT_S)
@@ -310,7 +313,7 @@ class SharedThrottle(Throttle):
                 await self._report(*freed)
 
     async def _report(self, *only: str, leaving: bool = False, is_held: bool = False) -> None:
-        """Report the progress at some or all hosts; hosts without recent requests are left."""
+        """Report the state at some or all hosts; unregister at hosts without recent requests."""
         async with self._speaking:
             reports: dict[str, HostReport] = {}
             for host in only or tuple(self._posts):
@@ -345,14 +348,14 @@ class SharedThrottle(Throttle):
 
     @asynccontextmanager
     async def _patience(self) -> AsyncIterator[None]:
-        """Wait for an answer for a while, and not at all shortly after there was none."""
+        """Limit the wait for an answer; raise `TimeoutError` at once shortly after a failure."""
         if self._clock() < self._away_until:
             raise TimeoutError
         async with asyncio.timeout(_PATIENCE_S):
             yield
 
     def _continue_alone(self, posts: Iterable[_Post], problem: Exception) -> None:
-        """Continue alone, as one of the processes in the last answer of the database."""
+        """Continue without the database, as one of the number of processes in its last answer."""
         now = self._clock()
         if now >= self._away_until:
             self._away_until = now + _AWAY_S

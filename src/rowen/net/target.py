@@ -1,7 +1,7 @@
-"""URLs as targets of requests, and the guard that keeps requests away from addresses that are not public.
+"""Parse URLs as targets of requests, and keep requests away from addresses that are not public.
 
-The guard checks where a socket is made, after name resolution: it sees the address of every connect on every hop, so a
-name that resolves to something else a moment later gains nothing.
+The guard checks each socket when it is created, after name resolution. It sees the address of every connection on
+every hop, so it does not matter if a name resolves to another address a moment later.
 """
 
 import base64
@@ -32,10 +32,10 @@ _ASCII = "".join(map(chr, range(0x21, 0x7F)))
 
 
 class Target(NamedTuple):
-    """A URL that can be requested: WHATWG form, no fragment, no user information.
+    """A URL that can be requested: in WHATWG form, without fragment and user information.
 
-    `host` carries the port where it is not the scheme's own; `login` is the user information as a value for
-    the header Authorization.
+    `host` contains the port unless it is the scheme's default; `login` is the user information as a value for the
+    header Authorization.
     """
 
     url: str
@@ -45,7 +45,7 @@ class Target(NamedTuple):
 
 
 def parse(url: str) -> Target:
-    """Parse a URL; raises `BadUrlError` if it cannot be requested over HTTP."""
+    """Parse a URL; raise `BadUrlError` if it cannot be requested over HTTP."""
     end = url.find("/", 8)
     if _PLAIN.fullmatch(url, end) and "/." not in url and "%2" not in url and (host := _normal_host(url[:end])):
         return Target(url, host, url[:end])
@@ -79,7 +79,7 @@ def _normal_host(origin: str) -> str | None:
 
 
 def join(base: Target, location: str) -> Target:
-    """Return the target of a Location header, without any login in it."""
+    """Return the target of a Location header; drop any login in it."""
     location = trimmed(location)
     if not location.isascii():
         location = quote(location.encode("utf-8", "surrogateescape"), safe=_ASCII)
@@ -91,7 +91,7 @@ def join(base: Target, location: str) -> Target:
 
 
 def redact(url: str) -> str:
-    """Return a URL for messages: without user information, fragment, and the values of parameters that look secret."""
+    """Return a URL for messages, without user information, fragment, and values of parameters that look secret."""
     head, question, query = _USERINFO.sub("", url.partition("#")[0]).partition("?")
     return head + question + "&".join(map(_redact_parameter, query.split("&")))
 
@@ -157,7 +157,7 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 def refusal(address: Address, allowed: Sequence[Network] = ()) -> str | None:
-    """Return why an address may not be reached; None if it may."""
+    """Return why an address may not be reached; None if it may be reached."""
     inner: IPv4Address | None = None
     if isinstance(address, IPv6Address):
         # An IPv6 address may be another spelling of an IPv4 address, or a gateway to it.
@@ -182,14 +182,14 @@ class AddressGuard:
         self._allowed = tuple(allowed)
 
     def open_socket(self, addr_info: tuple[Any, ...]) -> socket.socket:
-        """Return the socket factory of aiohttp's connector."""
+        """Return a socket, or raise `OSError` if its address is refused; aiohttp's connector calls this."""
         family, kind, protocol, _, sockaddr = addr_info
         if why := refusal(ip_address(sockaddr[0]), self._allowed):
             raise OSError(REFUSED, f"{sockaddr[0]} ({why})")
         return socket.socket(family, kind, protocol)
 
     def check_name(self, host: str) -> None:
-        """Check a name by itself: the only possible check when a proxy makes the connection."""
+        """Raise if a host name alone shows that it is refused; with a proxy, nothing else can be checked."""
         name = plain_name(host)
         if name is None:
             raise address_refused(host, "nothing that can be checked")
@@ -199,7 +199,7 @@ class AddressGuard:
 
 
 def is_own(host: str, settings: Settings) -> bool:
-    """Return whether a host is one of the user's own network: not public, and allowed by its name or address."""
+    """Return whether a host belongs to the user's own network: it is not public, and allowed by its name or address."""
     name = plain_name(host) or ""
     address = _named_address(name)
     if address is None:
@@ -208,7 +208,7 @@ def is_own(host: str, settings: Settings) -> bool:
 
 
 def _named_address(name: str) -> Address | None:
-    """Return the address that a name contains or stands for, without resolving it."""
+    """Return the IP address that a name contains or stands for, without resolving it; None for other names."""
     local = name in _LOCAL_NAMES or name.endswith(".localhost")
     try:
         return ip_address("127.0.0.1" if local else name)
@@ -217,9 +217,9 @@ def _named_address(name: str) -> Address | None:
 
 
 def plain_name(host: str) -> str | None:
-    """Return the normal form of a host, with or without port: `LOCALHOST.`, `0x7f.1` and `127。0。0。1` have others.
+    """Return the normal form of a host without its port; None if it is not a host.
 
-    None if it is not a host.
+    For example, it is `localhost` for `LOCALHOST.`, and `127.0.0.1` for `0x7f.1` and `127。0。0。1`.
     """
     if host.count(":") > 1 and not host.startswith("["):
         host = f"[{host}]"
@@ -231,7 +231,7 @@ def plain_name(host: str) -> str | None:
 
 
 def address_refused(host: str, refusals: str) -> AddressRefusedError:
-    """Return the error for a host that leads to a refused address, with the setting that would allow it."""
+    """Return the error for a host with a refused address; its hint names the setting that allows it."""
     addresses = " and ".join(_REFUSAL.findall(refusals)) or refusals
     first = addresses.split(" ", 1)[0]
     network = "127.0.0.0/8" if first.startswith("127.") else first

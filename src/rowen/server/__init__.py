@@ -1,1 +1,1 @@
-"""One process for all HTTP interfaces, with authentication in front of every route."""
+"""The HTTP server: one process for all HTTP interfaces, with authentication in front of every route."""

@@ -1,4 +1,4 @@
-"""Authentication and authorization of HTTP requests by host, origin, token, session and scope; the login pages."""
+"""Authenticate and authorize HTTP requests by host, origin, token, session and scope; show the login pages."""
 
 import base64
 import binascii
@@ -45,7 +45,7 @@ SESSION = "rowen_session"
 """The name of the session cookie, without its prefix."""
 _PROBES = ("/healthz", "/readyz")
 _OWN = ("/login", "/login/oidc", "/login/callback", "/logout")
-# Headers that a proxy adds; if the settings name none, they come from an unknown proxy.
+# Headers that a proxy adds; if the settings name no proxy, they come from an unknown one.
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 # Each tool checks the scope that it needs.
 _MCP = "/mcp"
@@ -124,7 +124,7 @@ class Admission:
         return principal
 
     def _check_origin(self, scope: Asked) -> None:
-        """Refuse writes from pages of other sites, by Fetch Metadata and Origin."""
+        """Refuse writes from pages of other sites, by the headers Sec-Fetch-Site and Origin."""
         headers = headers_of(scope)
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
         if origin in self._cors and headers.get("authorization"):
@@ -141,7 +141,7 @@ class Admission:
             )
 
     def _is_from_other_site(self, scope: Asked) -> bool:
-        """Return whether a link of another site was followed; refuse to be embedded or fetched by other sites."""
+        """Return whether the request follows a link on another site; refuse other requests from other sites."""
         headers = headers_of(scope)
         if headers.get("sec-fetch-site", "none") in ("same-origin", "none"):
             return False
@@ -184,13 +184,16 @@ _HINT = Hint("Send it as `Authorization: Bearer …`. The operator creates one: 
 
 
 def caller_of(scope: Asked) -> str:
-    """Return the caller for rate limits: a token, a person or, for anonymous requests, an address."""
+    """Return the name under which a caller's requests are counted: a token, a person or an anonymous address."""
     principal: Principal | None = scope["state"].get("principal")
     return place_of(scope) if principal in (None, PUBLIC) else f"@{principal.name}"
 
 
 def _secret(scope: Asked) -> str | None:
-    """Return the token of a request; also a password, for feed readers that support nothing else."""
+    """Return the token of a request, which may be sent as a password, for feed readers that support nothing else.
+
+    Return None if there is none.
+    """
     kind, _, value = headers_of(scope).get("authorization", "").partition(" ")
     if kind.lower() == "bearer":
         return value.strip()
@@ -204,7 +207,7 @@ def _secret(scope: Asked) -> str | None:
 
 
 def allowed_next(path: str) -> str:
-    """Return a path of this server to go to after the login, never a foreign address."""
+    """Return `path` if it is a path of this server, otherwise "/"; the login redirects there."""
     try:
         parts = urlsplit(path)
     except ValueError:
@@ -306,7 +309,7 @@ def login_routes(rowen: Rowen) -> list[BaseRoute]:
 
 
 def _back_to(request: Request, rowen: Rowen) -> str:
-    """Return the registered redirect URI, at the public address if one is set."""
+    """Return the registered redirect URI, under the public address if one is set."""
     base = rowen.settings.public_url or f"{request.url.scheme}://{request.url.netloc}"
     return f"{base.rstrip('/')}/login/callback"
 
@@ -316,7 +319,7 @@ def _left_s(session: NewSession) -> int:
 
 
 def _set_cookie(answer: Response, request: Request, secret: str, left_s: int) -> None:
-    """Set the session cookie; over TLS its `__Host-` prefix requires Secure, Path=/ and no domain."""
+    """Set the session cookie; over TLS, its `__Host-` prefix requires Secure, Path=/ and no domain."""
     is_safe = request.url.scheme == "https"
     name = cookie_name(request.scope, SESSION)
     answer.set_cookie(name, secret, max_age=left_s, path="/", secure=is_safe, httponly=True, samesite="strict")

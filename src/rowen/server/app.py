@@ -1,4 +1,4 @@
-"""The application of all HTTP interfaces, the server that listens, and the worker beside it."""
+"""Assemble all HTTP interfaces into one application, and run the server and the worker beside it."""
 
 import asyncio
 import contextlib
@@ -49,14 +49,14 @@ class Interfaces:
         self._mcp_app = mcp_app
 
     def close(self) -> None:
-        """End streams, since the server waits for their clients."""
+        """End streams, since the server waits for their clients when it stops."""
         self.inner.state.closing.set()
         if self._mcp_app is not None:
             self._mcp_app.end_streams()
 
 
 def assemble(rowen: Rowen, *, trusts_loopback: bool, works: bool = False) -> Interfaces:
-    """Return all routes behind the layers that every request passes.
+    """Return the application with all routes, behind the layers that every request passes.
 
     With `trusts_loopback`, requests from this machine need no token. With `works`, a worker runs beside the server.
     """
@@ -100,7 +100,7 @@ async def _beside(rowen: Rowen, mcp_app: McpApp | None, *, works: bool) -> Async
     """Run the background tasks of the server."""
 
     async def count() -> None:
-        """Compute the counts of the first page in advance."""
+        """Compute the counts of the start page in advance."""
         with suppress(StoreError):
             await rowen.status.get()
 
@@ -140,16 +140,16 @@ def _report(worker: "asyncio.Task[None]") -> None:
         )
 
 
-# Pending answers take less; streams have been ended before.
+# Pending answers take less time; streams have been ended before.
 _GRACE_S = 10
 _BACKLOG = 2048
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn without its signal handlers: the caller has its own."""
+    """uvicorn without its signal handlers, since the caller has its own."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start with a larger backlog of the system than uvicorn accepts at once."""
+        """Start the server; let the system queue more connections than uvicorn accepts at once."""
         await super().startup(sockets)
         for listening in sockets or []:
             listening.listen(_BACKLOG)
@@ -167,7 +167,7 @@ async def serve(
     started: Callable[[str, Callable[[], None]], None] = lambda *_: None,
     patience: Patience | None = None,
 ) -> None:
-    """Serve until stopped; `started` is called with the address and a function that stops the server.
+    """Serve until stopped; call `started` with the address and a function that stops the server.
 
     With `patience`, wait for the end of an outage of the database at the start.
     """

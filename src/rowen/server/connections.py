@@ -1,7 +1,7 @@
-"""The connections of the server: how many may be open, and how long a client may take.
+"""Limit the connections of the server: how many may be open, and how long a client may take.
 
-Everything that a client owes has a time limit: the headers of a request, its body, and reading the answer. If there are
-too many connections, the one that has kept the server waiting longest is closed.
+Each step of a client has a time limit: to send the headers of a request, to send its body, and to read the answer. If
+there are too many connections, the connection that has kept the server waiting longest is closed.
 """
 
 import asyncio
@@ -31,10 +31,10 @@ _BODY_GRACE_S = 5.0
 # The slowest phone reads more than 48 kB in a minute. Half of it would end a download in a tunnel; twice as much would
 # keep abandoned connections.
 _UNREAD_S = 60.0
-# Other files: connections to the database and to sources, pipes of parse workers, exports. 40 are usual.
+# Descriptors for other uses: connections to the database and to sources, pipes of parse workers, exports. 40 are usual.
 _OTHER_FILES = 256
 ACCEPTED_AT_ONCE = 128
-"""The connections accepted before any can be refused; they need descriptors as well."""
+"""The number of connections accepted before the server can refuse one; they need descriptors too."""
 # macOS reports "unlimited" as its hard limit, but allows no more than this.
 _UNLIMITED_FILES = 10_240
 _RETRY_S = 5.0
@@ -65,11 +65,11 @@ class OpenConnections:
         self._of_place: Counter[str] = Counter()
 
     def protocol(self, **made_by_uvicorn: Any) -> "HttpConnection":
-        """Return the protocol of a new connection."""
+        """Return the protocol object of a new connection."""
         return HttpConnection(self, **made_by_uvicorn)
 
     def add(self, connection: "HttpConnection") -> None:
-        """Add a connection, or raise if there are too many and all of them are being answered."""
+        """Add a connection; if there are too many, close a waiting one, or raise if all are being answered."""
         place = connection.place
         if place is not None and self._of_place[place] >= self._per_address and not self._make_room(place):
             raise TooManyRequestsError(
@@ -98,7 +98,7 @@ class OpenConnections:
                 del self._of_place[connection.place]
 
     def place(self, client: str) -> str | None:
-        """Return the client that an address stands for; None for a proxy of many clients."""
+        """Return the client to which an address belongs; None for a proxy, which serves many clients."""
         return None if is_within(client, self._proxies) else place_of_address(client)
 
     async def watch(self) -> None:
@@ -111,7 +111,7 @@ class OpenConnections:
                     connection.give_up(due)
 
     def _make_room(self, place: str | None) -> bool:
-        """Close the connection that has kept the server waiting longest, of one client or of all."""
+        """Close the connection, of one client or all, that has kept the server waiting longest; False if none has."""
         slowest, longest_s = None, -1.0
         for connection in self._open:
             if place is None or connection.place == place:
@@ -126,14 +126,14 @@ class OpenConnections:
 
 
 class HttpConnection(H11Protocol):
-    """A connection that knows what its client owes."""
+    """A connection that records the step for which it waits for its client."""
 
     def __init__(self, connections: OpenConnections, **made_by_uvicorn: Any) -> None:
         super().__init__(**made_by_uvicorn)
         self.conn = _Requests(h11.SERVER)
         self.place: str | None = None
         self._connections = connections
-        # How often the client met its obligation.
+        # How often the client completed the step for which the server waited.
         self._turns = 0
         self._seen: tuple[_Due | None, int] = ("headers", 0)
         self._since = time.monotonic()
@@ -153,12 +153,12 @@ class HttpConnection(H11Protocol):
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """Record that the next request is due."""
+        """Record that the connection waits for the next request."""
         self._turns += 1
         super().on_response_complete()
 
     def resume_writing(self) -> None:
-        """Record that the client reads."""
+        """Record that the client continues to read."""
         self._turns += 1
         super().resume_writing()
 
@@ -167,7 +167,7 @@ class HttpConnection(H11Protocol):
         self._end(UsageError("The request is not valid HTTP. Nothing was done."))
 
     def waiting(self) -> tuple[_Due | None, float]:
-        """Return what the client owes, and for how many seconds."""
+        """Return the step for which the server waits for the client, None if it does not wait, and the seconds."""
         due: _Due | None = None
         if self.flow.write_paused or self.transport.is_closing():
             due = "reading"
@@ -179,7 +179,7 @@ class HttpConnection(H11Protocol):
         return due, now - self._since
 
     def give_up(self, due: _Due) -> None:
-        """Close the connection of a client that exceeded its time limit."""
+        """Close the connection of a client that exceeded the time limit of the step `due`."""
         if due == "reading":
             self.transport.abort()
         elif due == "headers" and self.conn.trailing_data[0]:
@@ -192,7 +192,7 @@ class HttpConnection(H11Protocol):
         self.transport.abort()
 
     def _end(self, problem: RowenError, **more: Any) -> None:
-        """Answer with a problem, unless an answer has started, and close."""
+        """Answer with a problem document, unless an answer has started, and close the connection."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             answer = response_of(problem, **more)
             headers, reason = [*answer.raw_headers, (b"connection", b"close")], HTTPStatus(answer.status_code).phrase
@@ -203,7 +203,7 @@ class HttpConnection(H11Protocol):
 
 
 class _Requests(h11.Connection):
-    """Refuses requests with ambiguous framing (RFC 9112, 6.1)."""
+    """A connection that refuses requests with ambiguous framing (RFC 9112, 6.1)."""
 
     def next_event(self) -> Any:
         """Return the next event; raise on a request with ambiguous framing."""

@@ -17,7 +17,7 @@ from rowen.server.requests import SAFE, headers_of, path_of
 
 
 class BasePath:
-    """The layer for a server below a path, which adds the path to `Location` and `Link` headers."""
+    """The layer for a server under a base path, which it adds to `Location` and `Link` headers."""
 
     def __init__(self, app: ASGIApp, base: str) -> None:
         self._app = app
@@ -73,7 +73,7 @@ BODY_S = 30.0
 
 
 class BodyLimit:
-    """The layer that reads the whole body before other layers do, and refuses large ones."""
+    """The layer that reads the whole body before other layers do, and refuses large bodies."""
 
     def __init__(self, app: ASGIApp, *, most_bytes: int) -> None:
         self._app = app
@@ -187,7 +187,7 @@ class _RecordedAnswer:
 
     @property
     def replayable(self) -> RepeatedAnswer | None:
-        """The answer, if a repeated request should get it."""
+        """The answer that a repeated request gets; None for temporary errors and answers that are too large."""
         body = b"".join(self._pieces)
         is_temporary = self._status >= 500 or self._status in _TEMPORARY
         if not self._is_whole or is_temporary or len(body) > _MOST_BYTES:

@@ -1,4 +1,4 @@
-"""The log as JSON lines, and the record of each HTTP request."""
+"""Write the log as JSON lines, and record each HTTP request."""
 
 import json
 import logging
@@ -22,7 +22,7 @@ class JsonLine(logging.Formatter):
     """Formats a record as a JSON line: time, level, logger, message and the fields of the event."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line; JSON escapes line breaks."""
+        """Return the record as one line; JSON escapes line breaks."""
         line = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -126,5 +126,5 @@ class Journal:
 
 
 def _logged_path(path: str) -> str:
-    """Return a path for the log, without the secret end of a callback address."""
+    """Return a path for the log, without the secret end of a callback path."""
     return f"{_CALLBACK}…" if path.startswith(_CALLBACK) else path[:_LONGEST_PATH]

@@ -1,4 +1,4 @@
-"""Reading requests in the layers of the server: plain ASGI, so that streams are not buffered."""
+"""Read requests in the layers of the server, as plain ASGI, so that streams are not buffered."""
 
 import ipaddress
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def headers_of(scope: Scope) -> Headers:
 
 
 def path_of(scope: Scope) -> str:
-    """Return the path of a request below the base path."""
+    """Return the path of a request relative to the base path."""
     path, base = str(scope["path"]), str(scope.get("root_path", ""))
     return path.removeprefix(base) if base and path.startswith(f"{base}/") else path
 
@@ -36,12 +36,12 @@ def client_of(scope: Scope) -> str:
 
 
 def place_of(scope: Scope) -> str:
-    """Return the client that the address of a request stands for."""
+    """Return the client to which the address of a request belongs."""
     return place_of_address(client_of(scope))
 
 
 def place_of_address(client: str) -> str:
-    """Return the client that an address stands for; for IPv6, its /64 network."""
+    """Return the client to which an address belongs: the address, or the /64 network of an IPv6 address."""
     address = _address(client)
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is None:
         return str(ipaddress.IPv6Network((address, _CUSTOMER_BITS), strict=False))
@@ -74,7 +74,7 @@ def origin_host(origin: str) -> tuple[str, int | None]:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is the loopback interface."""
+    """Return whether a host name or address is local to this machine."""
     address = _address(host)
     return host.lower() in _LOOPBACK_NAMES if address is None else address.is_loopback
 
@@ -85,7 +85,7 @@ def is_address(host: str) -> bool:
 
 
 def cookie_name(scope: Scope, name: str) -> str:
-    """Return the name of a cookie; over TLS with the `__Host-` prefix, which other hosts cannot set."""
+    """Return the name of a cookie; over TLS it has the prefix `__Host-`, so that other hosts cannot set it."""
     return f"__Host-{name}" if scope.get("scheme") == "https" else name
 
 
@@ -97,7 +97,7 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def cookies_of(scope: Scope) -> Iterator[tuple[str, str]]:
-    """Yield the cookies of a request, undecoded."""
+    """Yield the names and values of a request's cookies, undecoded."""
     for part in headers_of(scope).get("cookie", "").split(";"):
         name, equals, value = part.strip().partition("=")
         if equals:

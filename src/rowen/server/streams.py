@@ -1,4 +1,4 @@
-"""Limits of event streams: how many may be open, and until when."""
+"""Limit event streams: how many may be open, and how long."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ _LISTEN = ("POST", "subscriptions/listen")
 
 
 class Streams:
-    """The layer that limits event streams and ends those whose token was revoked or has expired."""
+    """The layer that limits event streams, and ends streams whose token was revoked or has expired."""
 
     def __init__(self, app: ASGIApp, rowen: Rowen) -> None:
         self._app = app
@@ -37,7 +37,7 @@ class Streams:
         self._checking: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, and count its stream while it lasts."""
+        """Answer a request; if the answer is an event stream, count it until it ends."""
         # Only answers to these requests may be endless streams; event streams of tool calls end by themselves.
         if scope["type"] != "http" or not (
             scope["method"] in ("GET", "HEAD") or (scope["method"], headers_of(scope).get("mcp-method")) == _LISTEN
@@ -123,11 +123,11 @@ class _Stream:
         self.lifetime = asyncio.timeout(None)
 
     def end(self) -> None:
-        """Cancel the answer."""
+        """Cancel the answer from another task."""
         self.lifetime.reschedule(asyncio.get_running_loop().time())
 
     async def end_here(self) -> NoReturn:
-        """Cancel the answer from within."""
+        """Cancel the answer from within its own task."""
         self.end()
         while True:
             await asyncio.Event().wait()

@@ -1,7 +1,7 @@
-"""Settings: defaults < user's rowen.toml < current folder's < ROWEN_* < flags; the only reader of the environment.
+"""Settings: defaults < user's rowen.toml < current folder's < ROWEN_* < flags. Only this package reads the environment.
 
-The current folder may be untrusted. Its file sets only `Harmless` settings: with any value they cannot send, run,
-delete or spend anything, nor lift a limit. A new setting is not harmless unless it is marked.
+The current folder may be untrusted. Its file may set only `Harmless` settings: whatever their values, they cannot
+send, run, delete or spend anything, nor lift a limit. A new setting is not harmless unless it is marked so.
 """
 
 import os
@@ -17,7 +17,7 @@ from rowen.settings.values import Field, Harmless, Networks, SecretStr, SettingF
 
 __all__ = ["SecretStr", "Settings", "load", "misspelt", "variables"]
 
-# Of the letters: one or two that are wrong, missing or swapped. At 0.6, names of secrets resemble settings.
+# Similarity of names: one or two letters are wrong, missing or swapped. At 0.6, names of secrets resemble settings.
 _ALIKE = 0.8
 _USER_AGENT = re.compile(r"^[^\x00-\x1f\x7f]+\Z")
 _LOG_FORM = re.compile("^(text|json)$")
@@ -79,7 +79,7 @@ class Settings(_Declared):
     job_retry_s: float = Field(
         "delay before the first retry of a failed job; the next delays are 5 and 30 times as long", default=60.0, ge=0
     )
-    # An hour at 30 items a second: then others may have the place. Half as many cost a large source twice the listings.
+    # An hour at 30 items a second; then other jobs may run. Half as many would double the listings of a large source.
     job_items: int | None = Field(
         "maximum number of new items per job; another job continues a larger source", default=100_000, ge=1
     )
@@ -157,7 +157,7 @@ class Settings(_Declared):
     requests_per_minute: int = Field(
         "maximum number of requests per client and minute in one process", default=600, ge=1
     )
-    # As much as a push may have. A larger body is not a declaration.
+    # The maximum size of a push. No declaration of sources is larger.
     request_limit_bytes: int = Field("maximum size of a request to the server", default=5_000_000, ge=1000)
     # Headers fit into a few packets. At half of it, a phone that lost one of them twice is cut off; twice as much keeps
     # a descriptor for idle connections.
@@ -183,7 +183,7 @@ class Settings(_Declared):
         "maximum number of concurrent exports per token, person or address", default=2, ge=1
     )
     session_hours: float = Field("how long a browser stays logged in", default=12.0, gt=0)
-    # A year covers one audit and the time until the next.
+    # A year covers one audit and the time until the next audit.
     audit_kept_days: float = Field("how long the audit log of write requests is kept", default=365, ge=1)
     redacted_keys: tuple[str, ...] = Field(
         "parts of field names whose values are hidden from readers without write access",
@@ -334,18 +334,18 @@ class Settings(_Declared):
 
     @property
     def model_fields_set(self) -> frozenset[str]:
-        """The settings that were set, wherever."""
+        """The names of the settings that were set, wherever they were set."""
         names: frozenset[str] = self.__dict__["model_fields_set"]
         return names
 
     def model_copy(self, *, update: Mapping[str, Any]) -> "Settings":
-        """Return the same settings but for some."""
+        """Return a copy of the settings with the changes in `update`."""
         copy = object.__new__(Settings)
         copy.__dict__.update(self.__dict__, **update)
         return copy
 
     def for_source(self, url: str) -> "Settings":
-        """Return the settings as they hold for the source at a URL: with the networks that are open to its host."""
+        """Return the settings for the source at a URL: with the networks that only sources of its host may reach."""
         try:
             host = urlsplit(url.removeprefix("git+")).hostname
         except ValueError:
@@ -363,7 +363,7 @@ class Settings(_Declared):
 
 
 def load(**flags: Any) -> Settings:
-    """Return the settings in force; an error names the setting and where it may be set."""
+    """Return the effective settings; an error names the setting and where to set it."""
     set_flags = {name: value for name, value in flags.items() if value is not None}
     settings = Settings(**set_flags)
     origins = {}
@@ -382,12 +382,12 @@ def load(**flags: Any) -> Settings:
 
 
 def variables(name: str) -> list[str]:
-    """Return the variables of the environment that set something; the first is the strongest."""
+    """Return the environment variables that define a setting, the one with the highest precedence first."""
     return [variable.upper() for variable in Settings.model_fields[name].names] or [f"ROWEN_{name.upper()}"]
 
 
 def misspelt() -> dict[str, str]:
-    """Return variables that look like settings and set nothing, each with the setting that was probably meant.
+    """Return environment variables that resemble settings but set nothing, each with the setting probably meant.
 
     Other unknown variables are ignored: secrets may have any name, even one with the same prefix.
     """
@@ -400,7 +400,7 @@ def misspelt() -> dict[str, str]:
 
 
 def _named(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values by the names of their settings."""
+    """Return values by the canonical names of their settings."""
     named = {}
     for key, value in values.items():
         name = _setting(key)
@@ -413,7 +413,7 @@ def _named(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_folder(own: Path) -> dict[str, Any]:
-    """Return the values of the current folder's file; the user's own file is not read twice."""
+    """Return the settings in the current folder's file; empty if it is the user's own file."""
     path = folder_file()
     if same(path, own):
         return {}
@@ -430,7 +430,7 @@ def _of_folder(own: Path) -> dict[str, Any]:
 
 
 def _setting(key: str) -> str | None:
-    """Return the setting for a key in a file, in any case and by any of its names."""
+    """Return the setting for a key in a file, in any case and by any of its names; None if there is none."""
     key = key.lower()
     if key in Settings.model_fields:
         return key

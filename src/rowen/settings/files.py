@@ -1,4 +1,4 @@
-"""Files with settings: the user's own and the current folder's; and TOML, parsed in linear time."""
+"""Read files with settings: the user's own and the current folder's; and parse TOML in linear time."""
 
 import os
 import re
@@ -25,7 +25,7 @@ _TOKEN = re.compile(
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """Parse TOML; raises `ValueError` if it is invalid, nested too deeply, or has keys of too many parts."""
+    """Parse TOML; raise `ValueError` if it is invalid, nested too deeply, or has a key of too many parts."""
     dots = 0
     for token in _TOKEN.finditer(text):
         if token[0] != ".":
@@ -47,12 +47,12 @@ def read_toml(text: str) -> dict[str, Any]:
 
 
 FILE = "rowen.toml"
-# All settings with a comment each fill 10 kB. Ten times that is no list of settings.
+# All settings, each with a comment, take 10 kB. A file of ten times that size is not a list of settings.
 _FILE_BYTES = 100_000
 
 
 def own_file(named: Any) -> Path:
-    """Return the user's own file; one that is named by a flag or ROWEN_CONFIG must exist."""
+    """Return the path of the user's own file; a file named by a flag or ROWEN_CONFIG must exist."""
     named = named or next((value for key, value in os.environ.items() if key.upper() == "ROWEN_CONFIG" and value), None)
     if named is None:
         import platformdirs
@@ -65,7 +65,7 @@ def own_file(named: Any) -> Path:
 
 
 def folder_file() -> Path:
-    """Return the file of the folder in which a command happens to run."""
+    """Return the path of the settings file in the current folder."""
     try:
         return Path(FILE).absolute()
     except FileNotFoundError:
@@ -74,7 +74,7 @@ def folder_file() -> Path:
 
 
 def same(first: Path, second: Path) -> bool:
-    """Return whether two names are of one file."""
+    """Return whether two paths lead to the same file."""
     try:
         return first.samefile(second)
     except OSError:
@@ -82,7 +82,7 @@ def same(first: Path, second: Path) -> bool:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return the content of a file, if it exists. Untrusted files neither block nor exceed a limit."""
+    """Return the content of a file, empty if it does not exist; untrusted files cannot block or exceed a size limit."""
     try:
         # A pipe would block until another process writes.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

@@ -1,6 +1,6 @@
-"""The declaration of settings, and the parsing of their values.
+"""Declare settings, and parse their values.
 
-Written by hand, since every command starts here: importing a validation library takes longer than the command.
+This is written by hand, since every command starts here: importing a validation library takes longer than the command.
 """
 
 import math
@@ -26,7 +26,7 @@ _FALSE = {"0", "false", "f", "no", "n", "off"}
 
 
 class SecretStr:
-    """A text that is not shown."""
+    """A text that is hidden when printed."""
 
     __slots__ = ("_value",)
 
@@ -49,7 +49,7 @@ class SecretStr:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingField:
-    """One setting: its default, its bounds, and the variables that set it if they are not named after it."""
+    """One setting: its default, its limits, and the environment variables that set it, unless named after it."""
 
     description: str
     default: Any = None
@@ -74,7 +74,7 @@ def Field(description: str, **how: Any) -> Any:  # noqa: N802 (it declares, as i
 
 
 def declared(field: SettingField, annotation: Any) -> SettingField:
-    """Return a field that knows its type."""
+    """Return a field with its type, and whether it is harmless, from its annotation."""
     how = {name: getattr(field, name) for name in SettingField.__dataclass_fields__}
     if get_origin(annotation) is Annotated:
         annotation, *marks = get_args(annotation)
@@ -87,7 +87,7 @@ def declared(field: SettingField, annotation: Any) -> SettingField:
 
 
 def parse(field: SettingField, value: Any) -> Any:
-    """Parse the value of a setting; raises `ValueError` with a description of the error."""
+    """Parse the value of a setting; raise `ValueError` with a description of the error."""
     if value is None and field.optional:
         return None
     value = _PARSERS[field.type](value)
@@ -148,7 +148,7 @@ def _secret(value: Any) -> SecretStr:
 
 
 def _list(value: Any) -> list[Any]:
-    """Parse several values, separated by commas or as a list."""
+    """Parse several values, given as a list or separated by commas."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     if isinstance(value, list | tuple):
@@ -161,7 +161,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _networks(value: Any) -> Networks:
-    """Parse networks; `localhost` stands for loopback, and other names are not resolved."""
+    """Parse networks; `localhost` stands for the loopback networks, other names are not resolved."""
     networks: list[Network] = []
     for item in _list(value):
         if isinstance(item, IPv4Network | IPv6Network):
@@ -194,7 +194,7 @@ def _networks_of_hosts(value: Any) -> dict[str, Networks]:
 
 
 def _roles(value: Any) -> dict[str, str]:
-    """Parse the scopes of roles."""
+    """Parse a mapping of roles to scopes."""
     if isinstance(value, Mapping):
         pairs = [(_text(role), _text(may)) for role, may in value.items()]
     else:

@@ -1,4 +1,4 @@
-"""Access tokens and sessions by their hashes, the audit log, and answers kept for repeated requests."""
+"""Store the hashes of access tokens and sessions, the audit log, and answers kept for repeated requests."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -40,7 +40,7 @@ async def add_token(
 
 
 async def remove_token(c: Connection, name: str) -> None:
-    """Delete a token, and with it the sessions that were opened with it."""
+    """Delete a token and the sessions that were opened with it."""
     if await one(c, "delete from access_token where name = %s returning id", [name]) is None:
         raise NotFoundError(f"There is no token {name!r}.", hint=Hint(action("token list"), " lists all."))
 
@@ -58,7 +58,7 @@ select name, scope, id from token
 
 
 async def of_token(c: Connection, digest: bytes) -> tuple[Principal, int] | None:
-    """Return the holder and number of a token; None if it is unknown or expired."""
+    """Return the holder of a token and the token's id; None if the token is unknown or expired."""
     row = await one(c, _HOLDER, [digest])
     return (Principal(f"token:{row[0]}", Scope(row[1]), Credential(digest)), row[2]) if row else None
 
@@ -66,7 +66,7 @@ async def of_token(c: Connection, digest: bytes) -> tuple[Principal, int] | None
 async def add_session(
     c: Connection, principal: Principal, *, digest: bytes, token_id: int | None, expires_at: datetime
 ) -> datetime:
-    """Open a session, which ends no later than its token, and return when it ends."""
+    """Open a session and return its end, which is not later than the end of its token."""
     ends: datetime = await scalar(
         c,
         "insert into access_session (hash, token_id, name, scope, expires_at)"
@@ -92,7 +92,7 @@ async def of_session(c: Connection, digest: bytes) -> Principal | None:
     return Principal(row[0], Scope(row[1]), Credential(digest)) if row else None
 
 
-# The valid ones among hashes of tokens and sessions.
+# The hashes of valid tokens and sessions among the given hashes.
 _VALID = """
 select hash from access_token where hash = any(%(digests)b) and (expires_at is null or expires_at > now())
  union all
@@ -101,7 +101,7 @@ select hash from access_session where hash = any(%(digests)b) and expires_at > n
 
 
 async def valid_digests(c: Connection, digests: Sequence[bytes]) -> set[bytes]:
-    """Return those of these hashes whose token or session is neither revoked nor expired."""
+    """Return the hashes in `digests` that belong to a token or session which is neither revoked nor expired."""
     return set(await column(c, _VALID, {"digests": list(digests)}))
 
 
@@ -111,7 +111,7 @@ async def drop_session(c: Connection, digest: bytes) -> None:
 
 
 async def audit(c: Connection, line: Sequence[Any]) -> None:
-    """Log a write: principal, address, method, path, status and request id."""
+    """Store a write request in the audit log: principal, address, method, path, status and request id."""
     await c.execute(
         "insert into audit_log (principal, address, method, path, status, request) values (%s, %s, %s, %s, %s, %s)",
         line,
@@ -143,9 +143,9 @@ returning true
 async def claim_answer(
     c: Connection, principal: str, key: str, *, fingerprint: bytes, kept_h: int, longest_s: float
 ) -> tuple[bytes, RepeatedAnswer | None] | None:
-    """Claim a request key and return None; if it is taken, return its fingerprint and the answer, if there is one.
+    """Claim a request key and return None; if the key is taken, return its fingerprint and its answer, if stored.
 
-    A claim older than the longest request is left by a process that died, and may be claimed again.
+    A claim older than `longest_s`, the longest request, is left by a process that died, and may be claimed again.
     """
     values = {"principal": principal, "key": key, "fingerprint": fingerprint, "kept_h": kept_h, "longest_s": longest_s}
     if await one(c, _CLAIM, values) is not None:
@@ -160,7 +160,7 @@ async def claim_answer(
     return row[0], None if row[1] is None else RepeatedAnswer(row[1], row[2], row[3])
 
 
-# Whether a caller has so many answers, and none under this key.
+# Whether a caller has at least `most` stored answers, and none under this key.
 _FULL = """
 select not exists (select from idempotent_answer where principal = %(principal)s and key = %(key)s)
        and (select count(*) from (select from idempotent_answer where principal = %(principal)s limit %(most)s) kept)
@@ -169,7 +169,7 @@ select not exists (select from idempotent_answer where principal = %(principal)s
 
 
 async def is_full(c: Connection, principal: str, key: str, *, most: int) -> bool:
-    """Return whether a caller has reached the maximum number of kept answers."""
+    """Return whether a caller has the maximum number of stored answers, and none under this key."""
     return bool(await scalar(c, _FULL, {"principal": principal, "key": key, "most": most}))
 
 
@@ -187,7 +187,7 @@ async def drop_answer(c: Connection, principal: str, key: str) -> None:
 
 
 async def forget_over(c: Connection, *, kept_h: int, audit_days: float) -> None:
-    """Delete expired sessions, expired answers and old lines of the audit log."""
+    """Delete expired sessions, expired answers and expired lines of the audit log."""
     await c.execute("delete from access_session where expires_at < now()")
     await c.execute("delete from idempotent_answer where created_at < now() - make_interval(hours => %s)", [kept_h])
     await c.execute("delete from audit_log where at < now() - make_interval(days => %s)", [int(audit_days)])

@@ -1,13 +1,13 @@
 """The change log: an outbox whose lines become visible in the order of their numbers.
 
 A writer takes the log's lock last in its transaction and keeps it until the commit. So number n is committed before
-n + 1 is assigned, and a reader that has seen n never finds a smaller one later. Times never fall as numbers rise, so
-readers by time miss nothing either. Numbers have no gaps, so a full span of them never changes.
+number n + 1 is assigned, and a reader that has seen n never finds a smaller number later. Times never fall as numbers
+rise, so readers by time miss no line either. Numbers have no gaps, so a full span of numbers never changes.
 
-Searching the log for words needs no word index of its own, which each change would pay for. Common words stand in the
-newest lines, and are found by scanning backwards. Rare words are looked up in the passages, and their items in the log.
+The log has no full-text index, since each change would have to update it. A search for a common word scans the newest
+lines backwards. A search for a rare word finds the passages with it, and then the lines about their items.
 
-Published changes contain the text of their items as long as the hash of the whole record agrees.
+A published change contains the text of its item as long as the hash of the item's record is unchanged.
 """
 
 import re
@@ -36,7 +36,7 @@ select pg_notify('rowen_due', '') where exists (select from webhook where state 
 
 
 class LogLine(NamedTuple):
-    """A change about to be logged; `statements` are changed RDF statements, for a move those of the old address."""
+    """A change about to be logged; `statements` are its changed RDF statements, for a move those of the old URL."""
 
     kind: ChangeKind
     key: Hash
@@ -61,7 +61,7 @@ def removal(
     *,
     stated: list[str] | None,
 ) -> LogLine:
-    """Return the line of an item that is deleted or moved, with the RDF statements that its old address made."""
+    """Return the line of a deleted or moved item; `stated` are the RDF statements made at its old URL."""
     delta = StatementDelta([], stated, 0) if stated else None
     return LogLine(kind, key, url, title, content_hash, record_hash, moved_from, statements=delta)
 
@@ -94,9 +94,9 @@ async def append(c: Connection, source: Source, run_id: int | None, lines: Seque
 
 
 class LogBatch(NamedTuple):
-    """Lines after a number, the number up to which the log was read, and whether it ended there.
+    """Lines after a number, the number up to which the log was read, and whether the log ended there.
 
-    A reader may continue from `reached`: up to there the log has no other lines that it wants.
+    A reader may continue from `reached`: no other line up to this number matches its filter.
     """
 
     lines: list[Change]
@@ -112,10 +112,11 @@ async def read_after(
     where: LiteralString = "true",
     values: Mapping[str, Any] | None = None,
 ) -> LogBatch:
-    """Return the next lines after a number, at most `limit`, and how far the log was read.
+    """Return the next lines after the number `after`, at most `limit`, and the number up to which the log was read.
 
-    Every consumer that keeps a position moves it to `reached`, and to nothing else. Both come from one statement with
-    one snapshot: with two statements, a line committed between them would be in no batch, and below the next position.
+    Every consumer that stores a position sets it to `reached`, and to nothing else. The lines and `reached` come from
+    one statement with one snapshot: with two statements, a line committed between them would be in no batch, and below
+    the next position.
     """
     query = f"""
         select last.number, line.*
@@ -134,7 +135,7 @@ async def read_after(
 
 
 class LogRange(NamedTuple):
-    """The lines above one number, up to another that was committed when the range was chosen."""
+    """The lines after the number `after` up to the number `upto`; all of them are committed."""
 
     after: int
     upto: int
@@ -142,9 +143,10 @@ class LogRange(NamedTuple):
 
 
 async def next_range(c: Connection, after: int, *, lines: int | None = None) -> LogRange:
-    """Return the next range of the log, at most `lines` long, for a consumer that reads the lines by its own SQL.
+    """Return the next range of the log, at most `lines` long, for a consumer that reads the lines with its own SQL.
 
-    Every line of the range is committed: a later statement that reads from `after` (exclusive) to `upto` misses none.
+    Every line of the range is committed: a later statement that reads from `after` (exclusive) to `upto` misses no
+    line.
     """
     last = max(after, await last_number(c))
     upto = last if lines is None else min(after + lines, last)
@@ -152,7 +154,7 @@ async def next_range(c: Connection, after: int, *, lines: int | None = None) -> 
 
 
 def of_source(source: str | None) -> LiteralString:
-    """Return the condition that a line is of the source `%(source)s`, in a form that uses its index."""
+    """Return an SQL condition for the lines of the source `%(source)s`, in a form that uses the index of sources."""
     return "true" if source is None else "source = %(source)s"
 
 
@@ -174,10 +176,10 @@ async def newest(
     query: str | None = None,
     field: str | None = None,
 ) -> list[Change]:
-    """Return the newest lines first, or those before a number, that match.
+    """Return the newest lines that match, newest first; with `before`, only lines before this number.
 
-    A query matches lines whose titles have its words, or whose items have them now, among the last `LINES_SCANNED`
-    lines. A field matches lines in which a field of that name differs.
+    A `query` matches lines whose title or whose item's present text has its words, among the last `LINES_SCANNED`
+    lines. A `field` matches lines in which a field of that name differs.
     """
     # Only lines about extracted data contain fields.
     kinds = kinds or (("extracted", "matched") if field is not None else ())
@@ -225,7 +227,7 @@ _CONDITIONS = {
 
 
 async def number_of_last(c: Connection, count: int, *, source: str | None = None) -> int:
-    """Return the number that `count` lines follow."""
+    """Return the number before the last `count` lines, of one source if `source` is given."""
     query = f"""
         select number - 1 from change where {of_source(source)}
          order by number desc offset %(count)s - 1 limit 1
@@ -249,10 +251,10 @@ LINES_SCANNED = 50_000
 # Lines whose items are checked one by one, at 13 µs each: a word in every twentieth item fills a page of 50.
 _FIRST_LINES = 1_000
 _NEXT_LINES = 4_000
-# With one match in so many lines checking continues: a page of 50 is full after ten thousand lines, in the time of a
-# scan.
+# With at least one match in this number of lines, lines are still checked one by one: a page of 50 is full after ten
+# thousand lines, which takes as long as a scan.
 _COMMON = 200
-# Maximum number of items with the words that are listed: each costs two look-ups, some 10 µs.
+# Maximum number of items with the words that are looked up in the log: each costs two look-ups, some 10 µs.
 _MOST_ITEMS = 8_000
 
 _TITLE = (
@@ -283,7 +285,7 @@ select array(
                count(*) = (select count(*) from text_configs()) as is_common
           from text_configs() as config group by 1) parsed
 """
-# Matching lines, newest first, whose items are among listed ones.
+# Matching lines, newest first, whose items are among the listed items.
 _BY_ITEMS = """
 with listed as materialized (
     select source_id, key from item where id = any(%(items)s::bigint[])
@@ -295,20 +297,20 @@ select number from change
 """
 
 
-# The tree of a query that any text may match, such as one of excluded words only.
+# The tree of a query that any text may match, such as a query with excluded words only.
 _ANYTHING = "T"
 
 
 async def numbers_about(
     c: Connection, query: str, *, before: int | None, limit: int, where: str, values: Mapping[str, Any]
 ) -> list[int]:
-    """Return the newest matching lines with some words, newest first, among the last lines before a number."""
+    """Return the numbers of the newest lines that match the search `query`, newest first, before line `before`."""
     tree, last = await only(
         c, "select querytree(websearch_to_tsquery('simple', %s)), coalesce(max(number), 0) from change", [query]
     )
     if not tree:
         return []
-    # A title that matches has one of these: of the words that are all required, the longest.
+    # A matching title contains one of these words. If all words are required, only the longest is checked.
     words = [word.replace("''", "'").replace("\\\\", "\\") for word in re.findall(r"'((?:[^']|'')+)'", tree)]
     longest = words if "|" in tree or tree == _ANYTHING else [max(words, key=len)]
     parts = ["%" + re.sub(r"([%_\\])", r"\\\1", word) + "%" for word in longest]
@@ -365,13 +367,13 @@ async def newest_published(
     kinds: Sequence[str] = (),
     field: str | None = None,
 ) -> list[PublishedChange]:
-    """Return the lines of `newest`, newest first, with the beginnings of their items' texts."""
+    """Return the lines of `newest`, newest first, with the beginning of each item's text."""
     lines = await newest(c, before=before, limit=limit, source=source, query=query, kinds=kinds, field=field)
     return (await published(c, [line.number for line in lines]))[::-1]
 
 
 async def published(c: Connection, numbers: Sequence[int]) -> list[PublishedChange]:
-    """Return some lines by their numbers, in order, with the beginnings of their items' texts."""
+    """Return the lines with these numbers, in order, with the beginning of each item's text."""
     columns = {
         "text": f"case when before.text is null then left(item.text, {_OPENING_CHARS}) else item.text end",
         "record": "null::jsonb",
@@ -383,7 +385,7 @@ async def published(c: Connection, numbers: Sequence[int]) -> list[PublishedChan
 
 
 async def published_page(c: Connection, number: int, *, size: int, source: str | None) -> list[PublishedChange]:
-    """Return the lines of one span that are the last about their item, in order, with whole items.
+    """Return the lines of one span that give the current state of their items, in order, with whole items.
 
     A deletion in one source is left out of the log of all sources as long as another source has the item.
     """
@@ -404,8 +406,8 @@ async def published_page(c: Connection, number: int, *, size: int, source: str |
     return [_published(row) for row in await all_rows(c, statement.encode(), values)]
 
 
-# The first line after a number: of all sources, or of one, whose lines are adjacent in an index. There both columns are
-# compared, since the planner would otherwise scan the lines of all sources for one of a silent source.
+# The first line after a number, of all sources or of one source, whose lines are adjacent in an index. For one source
+# both columns are compared; otherwise the planner would scan the lines of all sources for a source without new lines.
 _NEXT_LINE = {
     False: "select number, at from change where number > {after} order by number limit 1",
     True: """
@@ -424,7 +426,7 @@ _LAST_LINE = {
 async def spans(
     c: Connection, *, size: int, source: str | None, after: int = 0, until: int | None = None
 ) -> list[LogSpan]:
-    """Return the spans of `size` lines that have any, between two numbers.
+    """Return the spans of `size` lines that contain any lines, between the numbers `after` and `until`.
 
     Times never fall as numbers rise, so only the first and the last line of a span are read for its times.
     """

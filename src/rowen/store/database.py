@@ -1,4 +1,4 @@
-"""The connection to PostgreSQL, embedded or by URL: its pool, and its errors as errors of the store."""
+"""Connect to PostgreSQL, embedded or by URL; pool the connections, and translate the driver's errors."""
 
 import asyncio
 import math
@@ -42,20 +42,20 @@ Connection: TypeAlias = AsyncConnection[TupleRow]
 RUN_CONNECTIONS = 5
 # A lease lives as long as its session, so that the server frees it when the process dies.
 LEASE_CONNECTIONS = 1
-# Requests of interfaces, and one to spare.
+# One for requests of interfaces, and one in reserve.
 INTERFACE_CONNECTIONS = 2
 # Connections outside the pool for exclusive work, by its lock: at most as many as a worker has slots; others wait.
 ALONE_CONNECTIONS = {Lock.EXTRACTION: 2, Lock.STATEMENT_TARGET: 2}
 # All connections outside the pool: the claim of the embedder, the listener to the change log, the pulse of a worker,
 # and the locks of exclusive work.
 OWN_CONNECTIONS = 3 + sum(ALONE_CONNECTIONS.values())
-# Left to other processes, such as a search beside a sync; more of them wait for each other.
+# Left to other processes, such as a search during a sync; if they need more, they wait for each other.
 SPARE_CONNECTIONS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """Database connections: how many the server allows us, how many were in use, and how many we take."""
+    """The numbers of database connections that the server allows, that were in use, and that this process takes."""
 
     allowed: int
     in_use: int
@@ -63,7 +63,7 @@ class Connections:
 
     @classmethod
     def budget(cls, allowed: int, in_use: int, *, runs: int) -> "Connections":
-        """Return a budget for so many runs, if the server has the connections; at least for one run."""
+        """Return a budget for up to `runs` live runs, as far as the server has connections; at least for one run."""
         per_run, shared = RUN_CONNECTIONS + LEASE_CONNECTIONS, INTERFACE_CONNECTIONS + OWN_CONNECTIONS
         free = allowed - in_use - SPARE_CONNECTIONS
         return cls(allowed, in_use, max(shared + per_run, min(shared + runs * per_run, free)))
@@ -75,16 +75,16 @@ class Connections:
 
     @property
     def pooled(self) -> int:
-        """The number of our connections in the pool."""
+        """The number of this process's connections in the pool."""
         return self.taken - OWN_CONNECTIONS
 
 
-# A busy machine may need as long between two statements; a healthy one needs less.
+# A busy machine may need this long between two statements; a healthy machine needs less.
 SHORTEST_IDLE_S = 4.0
 CROWDED_S = 0.2
-"""The wait before the next attempt at a full server: a session of ours ends in less than that."""
+"""The wait before the next attempt to connect to a full server: sessions of Rowen end in less time."""
 TRUSTED_S = 10.0
-"""How long after its last use a connection is taken as alive while its socket is silent.
+"""How long after its last use a connection counts as alive while its socket is silent.
 
 A probe takes as long as a small query. Proxies and firewalls drop connections that were idle for minutes silently.
 """
@@ -105,7 +105,7 @@ select least(current_setting('max_connections')::integer
 
 
 class Patience:
-    """Waits while the database is away, longer each time; `on_wait` is called with the error and the seconds."""
+    """Waits during a database outage, longer each time; calls `on_wait` with the error and the wait in seconds."""
 
     def __init__(self, on_wait: Callable[[StoreError, float], None], random: Random | None = None) -> None:
         self._on_wait = on_wait
@@ -114,14 +114,14 @@ class Patience:
         self._has_died = False
 
     def can_outlast(self, problem: StoreError) -> bool:
-        """Return whether the database may be back; a server that died twice in the vector test will not."""
+        """Return whether a retry may help; not if the server crashed in the vector test for the second time."""
         if isinstance(problem, StoreUnfitError) and isinstance(problem.__cause__, psycopg.OperationalError):
             has_died, self._has_died = self._has_died, True
             return not has_died
         return isinstance(problem, StoreUnavailableError)
 
     async def rest(self, problem: StoreError) -> None:
-        """Wait before the database is tried again."""
+        """Wait before the next attempt to connect."""
         self._failures += 1
         wait_s = backoff_s(self._failures, self._random)
         self._on_wait(problem, wait_s)
@@ -129,7 +129,7 @@ class Patience:
 
 
 class Database:
-    """One database, opened by one process."""
+    """One database, as opened by one process."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -145,7 +145,7 @@ class Database:
     async def open(self, *, patience: "Patience | None" = None) -> None:
         """Start or find the server, bring the schema up to date, and open the pool.
 
-        With `patience` an outage of the server is waited out. Any other error is raised, as is that of an embedded
+        With `patience`, wait for the end of an outage. Any other error is raised, and so is the error of an embedded
         server that does not start.
         """
         try:
@@ -202,7 +202,7 @@ class Database:
         await self._pool.open()
 
     async def close(self) -> None:
-        """Close the pool, and leave the embedded server."""
+        """Close the pool, and release the embedded server."""
         pool, self._pool = self._pool, None
         embedded, self.embedded = self.embedded, None
         try:
@@ -215,7 +215,7 @@ class Database:
 
     @property
     def place(self) -> str:
-        """The name of the database in messages, without its password."""
+        """The name of the database for messages, without its password."""
         if self.embedded is not None or self.settings.database_url is None:
             return f"the embedded database in {self.settings.home}"
         try:
@@ -229,7 +229,7 @@ class Database:
         return {"application_name": "rowen", "connect_timeout": math.ceil(self.settings.database_patience_s)}
 
     async def connect(self) -> Connection:
-        """Open a connection outside the pool, for locks that live as long as it does; wait for a full server."""
+        """Open a connection outside the pool, for locks that live as long as it; wait if the server is full."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self.settings.database_patience_s
         with translate_database_errors(self.place):
@@ -266,7 +266,7 @@ class Database:
                     await release_at_end(connection, lock, key)
 
     async def _configure(self, connection: Connection) -> None:
-        """Configure a session. The server ends it if its process is frozen inside a transaction for as long as a lease.
+        """Configure a session; the server ends it if its process is frozen in a transaction for the time of a lease.
 
         Otherwise the locks of that transaction would keep another process from taking over the run.
         """
@@ -282,10 +282,10 @@ class Database:
         return max(self.settings.lease_s, SHORTEST_IDLE_S)
 
     async def wait_inside(self, connection: Connection, event: asyncio.Event) -> None:
-        """Wait inside a transaction for any time; the server does not end its session as idle."""
+        """Wait for `event` inside a transaction; query now and then so that the server does not end an idle session."""
         while not event.is_set():
             try:
-                # A quarter: a busy machine may miss one.
+                # A quarter of the limit, so that a busy machine may miss one wake-up.
                 async with asyncio.timeout(self._idle_limit_s / 4):
                     await event.wait()
             except TimeoutError:
@@ -303,9 +303,9 @@ class Database:
             await self.give_back(connection)
 
     async def borrow(self) -> Connection:
-        """Take a pooled connection for long, as a lease does; return it by `give_back`.
+        """Take a pooled connection for long use, as by a lease; return it with `give_back`.
 
-        Waiting for another task of this process takes any time; patience ends only with the server.
+        Waiting for a connection of this process has no time limit; only waiting for the server has one.
         """
         if self._pool is None:
             raise StoreUnavailableError("The database is not open.")
@@ -325,14 +325,14 @@ class Database:
         return connection
 
     async def give_back(self, connection: Connection) -> None:
-        """Return a borrowed connection, also when cancelled; the caller has freed its locks, or closed it."""
+        """Return a borrowed connection, even if cancelled; the caller must have released its locks or closed it."""
         self._places.release()
         self._used_at[connection] = asyncio.get_running_loop().time()
         # A connection lost on its way back would be missing from the pool forever.
         await finish(self._put_back(connection))
 
     async def _put_back(self, connection: Connection) -> None:
-        """Return a connection to the pool; close it first if its pipeline was cancelled, so that the pool replaces it.
+        """Return a connection to the pool; if its pipeline was cancelled, close it so that the pool replaces it.
 
         Otherwise its next borrower would write inside a transaction that nobody ends. The pool's `reset` callback is
         not used, since it would start a task for each returned connection.
@@ -343,7 +343,7 @@ class Database:
             await self._pool.putconn(connection)
 
     async def _check(self, connection: Connection) -> None:
-        """Check that a pooled connection is alive, unless it was just used and its server did not hang up."""
+        """Check that a pooled connection is alive, unless it was used recently and its server has sent nothing."""
         used_at = self._used_at.get(connection, -math.inf)
         if asyncio.get_running_loop().time() - used_at > TRUSTED_S or has_news(connection):
             await AsyncConnectionPool.check_connection(connection)
@@ -356,7 +356,7 @@ class Database:
 
 
 async def _get_connection(pool: AsyncConnectionPool[Connection]) -> Connection:
-    """Return a pooled connection; a busy machine may take longer to open one than a dead server is waited for."""
+    """Return a pooled connection; on a timeout, wait again unless connecting failed or the pool is empty."""
     while True:
         failures = pool.get_stats().get("connections_errors", 0)
         try:
@@ -369,7 +369,7 @@ async def _get_connection(pool: AsyncConnectionPool[Connection]) -> Connection:
 
 @contextmanager
 def _cancellable() -> Iterator[None]:
-    """Let a pending cancellation win over the error of a broken connection."""
+    """Raise a pending cancellation instead of the error of a broken connection."""
     before = _cancellations()
     try:
         yield
@@ -379,9 +379,9 @@ def _cancellable() -> Iterator[None]:
 
 
 def _cancellations() -> int:
-    """Return how often this task was cancelled so far.
+    """Return the number of pending cancellations of this task.
 
-    In Python 3.11 the task of a failed `TaskGroup` goes on and counts as being cancelled for ever.
+    In Python 3.11 a task continues after its `TaskGroup` failed, and counts as cancelled for ever.
     """
     task = asyncio.current_task()
     return task.cancelling() if task is not None else 0
@@ -394,16 +394,16 @@ def _raise_cancellation(before: int) -> None:
 
 
 def has_news(connection: Connection) -> bool:
-    """Return whether the server sent a message of its own accord, as when it ends a session, or hung up."""
+    """Return whether the server sent an unrequested message, such as the end of a session, or hung up."""
     news = select.poll()
     news.register(connection.fileno(), select.POLLIN)
     return bool(news.poll(0))
 
 
 def without_password(conninfo: str) -> tuple[str, dict[str, str]]:
-    """Return a connection string without secrets, and the environment that gives a PostgreSQL client the password.
+    """Return a connection string without secrets, and the environment variable that holds the password.
 
-    The passphrase of a key has no variable: the client asks for it.
+    There is no variable for the passphrase of a key: the client asks for it.
     """
     parts = conninfo_to_dict(conninfo)
     parts.pop("sslpassword", None)
@@ -413,7 +413,7 @@ def without_password(conninfo: str) -> tuple[str, dict[str, str]]:
 
 @contextmanager
 def translate_database_errors(place: str) -> Iterator[None]:
-    """Turn the driver's errors into errors of the store; what was not committed was not stored."""
+    """Turn the driver's errors into errors of the store; `place` names the database in their messages."""
     try:
         yield
     except RowenError:

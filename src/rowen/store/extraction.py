@@ -1,4 +1,4 @@
-"""Extractions: model answers by question, versions of each item's data, and costs spent and avoided."""
+"""Store extractions: model answers by question, versions of each item's data, and costs spent and avoided."""
 
 import json
 from collections.abc import AsyncGenerator, Mapping
@@ -23,7 +23,7 @@ from rowen.store.schemas import ATTACHED_COLUMNS, AttachedSchema, count_pending
 
 
 class StoredAnswer(NamedTuple):
-    """A valid answer of a model that was paid for before."""
+    """A stored valid answer of a model, with what it cost."""
 
     data: Any
     model: str
@@ -44,14 +44,14 @@ class NewExtraction(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """The outcome for extracted data: a first version, another one, or the same; and newly matched conditions."""
+    """The outcome of saving extracted data: a first, a changed or the same version; and newly met conditions."""
 
     outcome: Literal["created", "changed", "same"]
     number: int
     matched: tuple[str, ...] = ()
 
 
-# A stored answer. One that is about to be deleted is either marked as used first or not found, never returned and then
+# A stored answer. An expiring answer is either marked as used first, or not found; it is never returned and then
 # deleted.
 _FIND_ANSWER = """
 with marked as (
@@ -67,7 +67,7 @@ select data, model, calls, tokens_sent + tokens_received, usd from stored limit 
 
 
 async def find_answer(c: Connection, key: Hash) -> StoredAnswer | None:
-    """Return the stored answer to a question, if there is one; its use is noted once a day."""
+    """Return the stored answer to a question, None if there is none; store the time of its use once a day."""
     row = await one(c, _FIND_ANSWER, {"key": key, "days": ANSWER_SEEN_DAYS})
     return StoredAnswer(*row) if row else None
 
@@ -75,7 +75,7 @@ async def find_answer(c: Connection, key: Hash) -> StoredAnswer | None:
 async def keep_answer(
     c: Connection, key: Hash, data: Any, *, model: str, calls: int, tokens: tuple[int, int], usd: float | None
 ) -> None:
-    """Store a valid answer, unless there is one."""
+    """Store a valid answer, unless one is stored already."""
     statement = """
         insert into answer (key, data, model, calls, tokens_sent, tokens_received, usd)
         values (%s, %s, %s, %s, %s, %s, %s) on conflict (key) do nothing
@@ -84,7 +84,7 @@ async def keep_answer(
 
 
 async def forget_answer(c: Connection, key: Hash) -> None:
-    """Delete an answer, since the question was asked again."""
+    """Delete an answer whose question is put to the model again."""
     await c.execute("delete from answer where key = %s", [key])
 
 
@@ -99,7 +99,7 @@ async def save(
     facts: NewExtraction,
     number: int,
 ) -> Saved:
-    """Compare extracted data with the version in force; a difference is a new version, and a line of the log.
+    """Compare extracted data with the current version; store and log a new version if they differ.
 
     Must be the last step of a transaction.
     """
@@ -174,9 +174,9 @@ async def fail(
     code: str,
     answer_key: Hash | None = None,
 ) -> None:
-    """Store that extraction failed; the last version stays in force, and the item's next change tries again.
+    """Store that extraction failed; the last version stays current, and the item's next change starts a retry.
 
-    The refused answer of a model stays stored: it is not paid for again.
+    The rejected answer of a model stays stored, so that it is not paid for again.
     """
     statement = """
         insert into extraction_check as checked (source_id, key, name, state, change, tries, error, error_code,
@@ -189,7 +189,7 @@ async def fail(
 
 
 async def close_gone(c: Connection, source_id: int, key: Hash, name: str, *, number: int) -> bool:
-    """Store that an item is gone, and its data with it; return False if there were none."""
+    """Store that an item and its data are gone; return False if it had no data."""
     statement = """
         update extraction_check set state = 'gone', change = greatest(change, %s), checked_at = now()
          where source_id = %s and key = %s and name = %s and state <> 'gone'
@@ -275,7 +275,7 @@ async def current(
     after: tuple[str, str, str] | None = None,
     limit: int,
 ) -> list[Extraction]:
-    """Return the data in force, by schema, source and address, from a place on if it is given."""
+    """Return the current data by schema, source and URL; with `after`, only data after this position."""
     place = list(after[:2]) if after else None
     pairs = await all_rows(c, _PAIRS, {"name": name, "sources": sources or None, "after": place})
     extractions: list[Extraction] = []
@@ -291,7 +291,7 @@ async def current(
 async def current_in_batches(
     c: Connection, *, name: str | None, sources: list[str] | None, size: int
 ) -> AsyncGenerator[list[Extraction]]:
-    """Yield all data in force, in batches."""
+    """Yield all current data, in batches."""
     after: tuple[str, str, str] | None = None
     while batch := await current(c, name=name, sources=sources, after=after, limit=size):
         yield batch
@@ -308,7 +308,7 @@ def _extraction(row: tuple[Any, ...]) -> Extraction:
 
 
 class AvoidedCalls(NamedTuple):
-    """Questions that were not sent to a model."""
+    """The number of model calls that were avoided, with their tokens and costs."""
 
     calls: int = 0
     tokens: int = 0
@@ -316,7 +316,7 @@ class AvoidedCalls(NamedTuple):
 
 
 async def avoid(c: Connection, source_id: int | None, name: str, avoided: Mapping[str, AvoidedCalls]) -> None:
-    """Add to the avoided calls of today, by reason."""
+    """Add avoided calls to today's statistics, by reason."""
     for reason, counts in avoided.items():
         if counts.calls:
             statement = """
@@ -347,7 +347,7 @@ select source.name, avoided_call.name, sum(calls)::bigint, sum(tokens)::bigint, 
 
 
 async def costs(c: Connection, since: datetime) -> list[CostLine]:
-    """Return costs by source, purpose, schema and model, with avoided calls in the first line they belong to."""
+    """Return costs by source, purpose, schema and model; avoided calls are in the first line of their schema."""
     rows = await all_rows(c, _AVOIDED, [since])
     avoided = {(source, "extract", name): tuple(counts) for source, name, *counts in rows}
     lines = []
@@ -372,7 +372,7 @@ select source.name, source.id, waits_for, waits_until, coalesce(checked.current,
 
 
 async def overview(c: Connection, source_id: int | None = None) -> list[SourceSchema]:
-    """Return all attached schemas with their progress; items are counted only for those that are behind the log."""
+    """Return all attached schemas with their progress; items are counted only for schemas that are behind the log."""
     overviews = []
     rows = await all_rows(c, _OVERVIEW.encode(), {"id": source_id})
     for source, id_, waits_for, until, current, failed, last, *row in rows:

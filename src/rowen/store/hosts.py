@@ -1,7 +1,7 @@
-"""Request slots of hosts and open circuits, shared by all processes.
+"""Store request slots of hosts and open circuits, which all processes share.
 
-The rules of the slots are functions of the database (migration `0024_late_starts`), so that a request for a slot is one
-statement, answered under the lock of one row and by one clock.
+The rules of the slots are functions of the database (migration `0024_late_starts`), so that a request for a slot is
+one statement, answered under the lock of one row and by one clock.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,12 +12,12 @@ from rowen.net.shared_pace import LEASE_S, HostAnswer, HostNews, HostReport
 from rowen.store.database import Connection, Database
 from rowen.store.rows import all_rows, list_of, only
 
-# How much earlier a waiting request is granted its start, and sleeps for the rest: a task wakes up milliseconds late,
-# and a statement takes one. Only a share of the gap, since the previous starts were as inexact.
+# A waiting request is granted its start this much earlier, and sleeps for the rest: a task wakes up milliseconds late,
+# and a statement takes a millisecond. The lead is only a share of the gap, since earlier starts were as inexact.
 _LEAD_S = 0.02
 _LEAD_SHARE = 0.2
-# The poll interval of the first waiting request; that of others grows with their rank, so that a hundred poll some 250
-# times a second in all. A quarter of the gap is soon enough to miss no start.
+# The poll interval of the first waiting request. The interval of the others grows with their rank, so that a hundred
+# requests poll some 250 times a second in all. A quarter of the gap is short enough to miss no start.
 _POLL_S = 0.02
 _POLL_SHARE = 0.25
 _LONGEST_POLL_S = 0.5
@@ -36,7 +36,7 @@ class HostSlotTable:
         self._holder = randbits(62)
 
     async def take(self, host: str, *, active: int, more: bool, most: int, gap_s: float) -> HostAnswer:
-        """Request the start of a request to a host."""
+        """Ask for a slot to start a request to a host."""
         poll_s = min(max(_POLL_S, _POLL_SHARE * gap_s), _LONGEST_POLL_S)
         lead_s = min(_LEAD_S, _LEAD_SHARE * gap_s)
         values = [host, self._holder, active, more, most, gap_s, self.lease_s, lead_s, poll_s, _ALONE_POLL_S]
@@ -49,7 +49,7 @@ class HostSlotTable:
             await c.execute("select host_sent(%s, %s)", [host, self._holder])
 
     async def tell(self, reports: Sequence[HostReport]) -> list[HostNews]:
-        """Report the state of this process at some hosts; return that of other processes there."""
+        """Report this process's state at some hosts; return the state of other processes there."""
         hosts, actives, frees, leaves = (list(column) for column in zip(*reports, strict=True))
         async with self._database.connection() as c:
             if all(leaves):
@@ -63,7 +63,7 @@ class HostSlotTable:
 
 
 async def forget_idle(c: Connection) -> None:
-    """Delete hosts that were not requested for long, and slots of dead processes."""
+    """Delete hosts without recent requests, and slots of dead processes."""
     await c.execute("delete from host_slot where lease_until < now() - make_interval(secs => %s)", [_IDLE_S])
     statement = """
         delete from host_pace where greatest(last_start, free_at) < now() - make_interval(secs => %s)
@@ -87,7 +87,7 @@ async def store_circuit(
     retry_in_s: float,
     lease_s: float,
 ) -> None:
-    """Store that a circuit has opened, or opened again; delete those of dead processes."""
+    """Store that a circuit opened, or opened again; delete circuits of dead processes."""
     await c.execute("delete from circuit where expires_at < now() and process <> %s", [process])
     statement = """
         insert into circuit (process, kind, name, place, failures, times_opened, opened_at, probe_at, expires_at)
@@ -106,7 +106,7 @@ async def remove_circuit(c: Connection, process: str, key: CircuitKey) -> None:
 
 
 async def renew_circuits(c: Connection, process: str, *, lease_s: float) -> Mapping[CircuitKey, int]:
-    """Renew the lease of a process on its circuits; return them with their numbers of requested resets."""
+    """Renew the lease of a process on its circuits; return how often a reset of each circuit was requested."""
     statement = """
         update circuit set expires_at = now() + make_interval(secs => %s) where process = %s
         returning kind, name, resets
@@ -116,12 +116,12 @@ async def renew_circuits(c: Connection, process: str, *, lease_s: float) -> Mapp
 
 
 async def remove_circuits_of(c: Connection, process: str) -> None:
-    """Delete the circuits of a process that ends."""
+    """Delete the circuits of a process that is ending."""
     await c.execute("delete from circuit where process = %s", [process])
 
 
 async def circuits(c: Connection) -> list[CircuitStatus]:
-    """Return all circuits that are not closed; one whose probe is due counts as half-open."""
+    """Return all circuits that are not closed; a circuit whose probe is due counts as half-open."""
     query = """
         select kind, name, case when probe_at > now() then 'open' else 'half-open' end as state, failures,
                times_opened, opened_at, probe_at, place as process
@@ -131,7 +131,7 @@ async def circuits(c: Connection) -> list[CircuitStatus]:
 
 
 async def reset_circuits(c: Connection, name: str | None = None) -> None:
-    """Ask all processes to close a circuit, or every circuit; each does so at its next renewal."""
+    """Ask all processes to close the circuit `name`, or all circuits if it is None, at their next renewal."""
     await c.execute(
         "update circuit set resets = resets + 1 where %(name)s::text is null or name = %(name)s", {"name": name}
     )

@@ -1,4 +1,4 @@
-"""Jobs with their times, workers and runs, and the health of the whole system."""
+"""Read jobs with their times, workers and runs, and the health of the whole system."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -54,7 +54,7 @@ async def every(
     limit: int = 20,
     after: int | None = None,
 ) -> list[Job]:
-    """Return jobs, newest first, older than the job `after`."""
+    """Return jobs, newest first; with `after`, only jobs older than the job of this id."""
     where = """
      where (%(states)s::text[] is null or job.status::text = any(%(states)s))
        and (%(source)s::text is null or source.name = %(source)s)
@@ -74,12 +74,12 @@ async def get(c: Connection, job_id: int) -> Job:
 
 
 async def of_numbers(c: Connection, numbers: Sequence[int]) -> list[Job]:
-    """Return the jobs with these numbers, without those that do not exist."""
+    """Return the jobs with these ids; ids without a job are ignored."""
     return await list_of(c, Job, _SELECT + " where job.id = any(%s::bigint[])", [list(numbers)])
 
 
 async def depth(c: Connection) -> QueueDepth:
-    """Return how many jobs wait, are put off and run."""
+    """Return the numbers of waiting, postponed and running jobs."""
     query = """
         select count(*) filter (where status = 'todo' and (scheduled_at is null or scheduled_at <= now())),
          count(*) filter (where status = 'todo' and scheduled_at > now()), count(*) filter (where status = 'doing'),
@@ -91,7 +91,7 @@ async def depth(c: Connection) -> QueueDepth:
 
 
 async def workers(c: Connection) -> list[LiveWorker]:
-    """Return the workers that are not declared dead."""
+    """Return the workers that have not been declared dead."""
     query = """
         select worker.id, host, pid, version, places, started_at, last_heartbeat as heard_at,
                extract(epoch from clock_timestamp() - last_heartbeat)::float as silent_s,
@@ -103,7 +103,7 @@ async def workers(c: Connection) -> list[LiveWorker]:
 
 
 async def hasten(c: Connection, source_id: int, priority: int, arguments: Mapping[str, Any]) -> int | None:
-    """Start the waiting sync of a source at once, with further arguments; return its job, None if no sync waits.
+    """Start the waiting sync of a source at once, with further arguments; return its id, or None if no sync waits.
 
     A sync that was limited to some items now covers all of them.
     """
@@ -124,7 +124,7 @@ async def cancel(c: Connection, job_id: int) -> bool:
 
 
 async def revive(c: Connection, job_id: int) -> bool:
-    """Put a job that has ended back into the queue; return False if another job has its queueing lock."""
+    """Put a job that has ended back into the queue; return False if a waiting job has its queueing lock."""
     try:
         async with c.transaction():
             statement = """
@@ -140,7 +140,7 @@ async def revive(c: Connection, job_id: int) -> bool:
 
 
 async def _notify(c: Connection, job_id: int) -> None:
-    """Notify the workers of a job that was in the queue already."""
+    """Notify the workers of a job that is already in the queue."""
     query = """
         select pg_notify('procrastinate_queue_v1#' || queue_name,
                 json_build_object('type', 'job_inserted', 'job_id', id)::text) from procrastinate_jobs where id = %s

@@ -1,6 +1,6 @@
-"""The ledger of paid calls: the table `provider_call`.
+"""Keep a ledger of paid calls, in the table `provider_call`.
 
-Each entry is written in a transaction of its own, so that a cost stays on record if its harvest is rolled back.
+Each entry is written in its own transaction, so that the cost stays recorded if its harvest is rolled back.
 """
 
 import time
@@ -28,7 +28,7 @@ class ProviderLedger:
         self._prune_at = float("-inf")
 
     async def record(self, entry: LedgerEntry) -> None:
-        """Store an entry, and delete expired ones once an hour."""
+        """Store an entry, and delete expired entries once an hour."""
         charge, usage = entry.charge, entry.usage
         values = [
             *(entry.at, entry.purpose, entry.provider, entry.model, entry.inputs, usage.sent, usage.received),
@@ -47,14 +47,14 @@ class ProviderLedger:
                 await prune(c)
 
     async def spent(self, charge: Charge, *, day: datetime, source_since: datetime) -> SpentUsd:
-        """Return the cost of the run, of its source since a moment, and of all sources since the day began."""
+        """Return the cost of the run, of its source since `source_since`, and of all sources since `day`."""
         values = {"run": charge.run_id, "source": charge.source_id, "day": day, "since": source_since}
         async with self._database.connection() as c:
             return SpentUsd(*await only(c, _SPENT, values))
 
 
 async def prune(c: Connection, *, kept_days: int = KEPT_DAYS) -> int:
-    """Delete the oldest expired entries, a bounded number at once; return how many."""
+    """Delete a bounded number of the oldest expired entries; return how many."""
     statement = """
         delete from provider_call where id in (select id from provider_call
                  where at < now() - make_interval(days => %s) order by at limit %s)

@@ -18,7 +18,7 @@ from rowen.store.runs import LAST_WHOLE
 async def quarantine_cases(
     c: Connection, *, source: str | None = None, limit: int = 100, after: tuple[datetime, str, str] | None = None
 ) -> list[Case]:
-    """Return the quarantined items, newest error first, from a place on if it is given."""
+    """Return the quarantined items, newest error first; with `after`, only items after this position."""
     at, url, name = after or (None, None, None)
     query = """
         select source.name as source, quarantine.url, error, hint, tries, first_at, last_at
@@ -34,9 +34,9 @@ async def quarantine_cases(
 async def pending_deletions(
     c: Connection, *, source: str | None = None, limit: int | None = None, after: tuple[str, str] | None = None
 ) -> list[PendingDeletion]:
-    """Return the pending deletions by source and URL, from a place on if it is given.
+    """Return the pending deletions by source and URL; with `after`, only deletions after this position.
 
-    They are read source by source: the planner does not know that most of them often belong to one source.
+    Each source is queried separately: the planner does not know that most deletions often belong to one source.
     """
     name, url = after or (None, None)
     deletions: list[PendingDeletion] = []
@@ -65,7 +65,7 @@ select source.name as source, item.url, item.title, item_held.at as since,
 
 
 async def withdrawn_entries(c: Connection, key: Hash, *, days: float) -> list[Entry]:
-    """Return the copies of items under a key that were deleted within so many days, the last one first."""
+    """Return the copies of items with this key that were deleted in the last `days`, newest first."""
     query = """
         select item_id as id, source.name as source, withdrawn.url, title, text, tags, record, source_record, language,
                media_type,
@@ -91,7 +91,7 @@ async def withdrawn_revisions(c: Connection, item_id: int) -> list[Revision]:
     return await list_of(c, Revision, query, {"id": item_id})
 
 
-# When an item was last checked: by itself, or by a run that saw all items of its source.
+# When an item was last checked: individually, or by a run that checked all items of its source.
 _CHECKED_AT = """
 greatest(item_check.checked_at, item.updated_at,
          (select max(started_at) from run where run.source_id = source.id and (complete or proved)))
@@ -115,12 +115,12 @@ async def entries_of(c: Connection, statement: Statement, parameters: Parameters
 
 
 async def entries(c: Connection, *keys: Hash) -> list[Entry]:
-    """Return the items under some keys, one for each source that has it."""
+    """Return the items with these keys, one for each source that has the item."""
     return await entries_of(c, f"{_ENTRY} where key = any(%s) order by source.name, item.url", [list(keys)])
 
 
 async def at_page(c: Connection, mark: int) -> list[Entry]:
-    """Return the datasets that have the mark of a page."""
+    """Return the datasets that have the duplicate mark of a page."""
     return await entries_of(c, f"{_ENTRY} where item.twins @> array[%s::bigint] order by source.name", [mark])
 
 
@@ -135,7 +135,7 @@ async def source_urls(c: Connection) -> dict[str, str]:
 
 
 async def check_times(c: Connection, keys: Sequence[Hash]) -> dict[tuple[str, str], datetime]:
-    """Return when the items under some keys were last checked, by source and URL."""
+    """Return when the items with these keys were last checked, by source and URL."""
     query = f"""
         select source.name, item.url, {_CHECKED_AT}
           from item join source on source.id = item.source_id left join item_check on item_id = item.id
@@ -146,7 +146,7 @@ async def check_times(c: Connection, keys: Sequence[Hash]) -> dict[tuple[str, st
 
 
 async def revisions(c: Connection, item_id: int) -> list[Revision]:
-    """Return all revisions of an item, oldest first, ending with the present one."""
+    """Return all revisions of an item, oldest first, with the present version last."""
     query = """
         select number, at, title, text, tags from revision where item_id = %(id)s
         union all
@@ -157,7 +157,7 @@ async def revisions(c: Connection, item_id: int) -> list[Revision]:
 
 
 async def superseded_record(c: Connection, item_id: int) -> tuple[Mapping[str, Any], datetime] | None:
-    """Return the record before the present one, and since when it was in force."""
+    """Return the record before the present one and the start of its validity; None if there is none."""
     row = await one(
         c,
         "select record, source_record, at from superseded_record where item_id = %s order by number desc limit 1",
@@ -167,7 +167,7 @@ async def superseded_record(c: Connection, item_id: int) -> tuple[Mapping[str, A
 
 
 async def last_new_at(c: Connection, source_ids: Sequence[int]) -> dict[int, datetime]:
-    """Return when a run of each of these sources last created or updated an item."""
+    """Return the start of the last run of each source that created or updated an item."""
     query = """
         select source_id, started_at from unnest(%s::bigint[]) as given (source_id)
          cross join lateral (
@@ -223,10 +223,10 @@ async def overview(
     only: str | None = None,
     needing: bool = False,
 ) -> list[Overview]:
-    """Return the status of all sources by name, from the one after the name `after` on.
+    """Return the status of sources by name; with `after`, only sources whose names come after it.
 
-    `only` selects the source of this name, `named` those with this text in their name or address, `needing` those that
-    need attention. Items are not counted.
+    `only` selects the source of this name, `named` the sources with this text in their name or URL, `needing` the
+    sources that need attention. Items are not counted.
     """
     filters = {"after": after, "named": named, "only": only, "needing": needing or None}
     values = {name: value for name, value in filters.items() if value is not None}

@@ -1,7 +1,7 @@
-"""Following the change log: all readers of a process share one connection that listens for new lines.
+"""Follow the change log: all readers of a process share one connection that listens for new lines.
 
-Readers that have seen the same lines share the next read as well. A slow reader continues from its own number, one
-batch at a time, on a connection that is returned to the pool before the batch is processed: it blocks nobody, holds one
+Readers at the same position also share the next read. A slow reader continues from its own number, one batch at a
+time. The connection is returned to the pool before the batch is processed, so a slow reader blocks no other, holds one
 batch, and misses nothing.
 """
 
@@ -28,13 +28,13 @@ BATCH = 500
 _PING_S = 30.0
 # Concurrent reads, however many readers wake up: they share the pool with searches and runs.
 _READS_AT_ONCE = 2
-# A server that restarts is back within seconds, one that recovers from a crash within a minute or two. A longer outage
+# A restarted server is available within seconds, a crashed server after a recovery of a minute or two. A longer outage
 # is reported to the readers.
 _GIVE_UP_S = 300.0
 
 
 class _Read(NamedTuple):
-    """One read of the log with its parameters: readers with the same news, position and source share it."""
+    """One read of the log with its parameters; readers with the same notification, position and source share it."""
 
     news: asyncio.Event
     after: int
@@ -44,7 +44,7 @@ class _Read(NamedTuple):
 
 
 class Listener:
-    """Follows the change log for all readers of a process, over one connection, as long as there are any."""
+    """Follows the change log for all readers of a process, over one connection that is open while there are readers."""
 
     def __init__(
         self,
@@ -73,9 +73,9 @@ class Listener:
     async def follow(
         self, since: int, *, source: str | None = None, batch: int = BATCH
     ) -> AsyncGenerator[list[Change]]:
-        """Yield the lines after a number in batches, then new ones as they are committed, until the listener is closed.
+        """Yield the lines after the number `since` in batches, then new lines, until the listener is closed.
 
-        An outage of the server is waited out; `StoreUnavailableError` is raised if it lasts.
+        A short outage of the server is waited out; after a long one `StoreUnavailableError` is raised.
         """
         self._readers += 1
         if self._listening is None and not self._closed:
@@ -122,7 +122,7 @@ class Listener:
                 await news.wait()
 
     async def _read(self, news: asyncio.Event, after: int, source: str | None, limit: int) -> changes.LogBatch:
-        """Return the next lines, from the running read of another reader if it has the same parameters."""
+        """Return the next lines; join the read of another reader if it has the same parameters."""
         last = self._last_read
         if last is None or last[:-1] != (news, after, source, limit):
             batch = asyncio.create_task(self._read_batch(after, source, limit))
@@ -132,7 +132,7 @@ class Listener:
             # The read of a reader that is behind replaces no read of readers further on.
             if self._last_read is None or self._last_read.after <= after or self._last_read.batch.done():
                 self._last_read = last
-        # A reader that leaves does not end the read of the others.
+        # A reader that leaves does not cancel the read that other readers share.
         return await asyncio.shield(last.batch)
 
     async def _read_batch(self, after: int, source: str | None, limit: int) -> changes.LogBatch:
@@ -160,7 +160,7 @@ class Listener:
         news.set()
 
     async def _listen(self) -> None:
-        """Wake the readers at each commit, and after each reconnection, since commits may have been missed."""
+        """Wake the readers at each commit, and after each reconnection, since notifications may have been missed."""
         failures = 0
         while True:
             try:

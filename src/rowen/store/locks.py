@@ -1,4 +1,4 @@
-"""All advisory locks of the database, in one place so that no two have the same keys.
+"""Define all advisory locks of the database, in one place so that no two have the same keys.
 
 The keys of a lock never change, since two versions may use one database during an upgrade.
 """
@@ -14,17 +14,17 @@ from psycopg.rows import TupleRow
 
 from rowen.store.rows import scalar
 
-# The patience for a release: a healthy server answers within milliseconds, one behind a cut cable never does.
+# The time limit of a release: a healthy server answers within milliseconds, a server behind a cut cable never.
 _RELEASE_S = 2.0
 
 ALL_PASSAGES = 0
-"""The second key of `Lock.EMBEDDING` that no model has: the lock of all passages and titles."""
+"""A second key of `Lock.EMBEDDING` that is no model's id: it locks all passages and titles."""
 
 
 class Lock(Enum):
-    """The advisory locks, each with the SQL of its keys; `%s` stands for the parameter of the caller.
+    """The advisory locks, each with the SQL of its keys; `%s` stands for the caller's parameter.
 
-    PostgreSQL keeps locks of one key of 64 bits apart from those of two keys of 32 bits.
+    PostgreSQL keeps locks with one 64-bit key apart from locks with two 32-bit keys.
     """
 
     # One key.
@@ -39,26 +39,26 @@ class Lock(Enum):
     TICK = "hashtext('rowen.tick')"
     """Put due jobs into the queue, and delete expired rows."""
     TERMS = "hashtext('rowen.terms')"
-    """Count how many passages have a word."""
+    """Count the passages that contain each word."""
     WORDS = "hashtext('rowen.words')"
-    """Build the index of words."""
+    """Build the word index."""
     PRICE = "hashtext('rowen.price')"
-    """Write the price of a request."""
+    """Store the price of a request."""
     PUSH = "hashtextextended('rowen.push ' || %s, 0)"
-    """Take a delivery of one sender, by its name."""
+    """Accept a push delivery of one sender; the key is the sender's name."""
 
     # Two keys. The first, "Row", "Rox" and so on, distinguishes the locks of Rowen from those of other programs.
     RUN = f"{0x526F77}, %s::integer"
-    """Held by a live run, by its number."""
+    """Held by a live run; the key is its id."""
     EMBEDDING = f"{0x526F78}, %s::integer"
-    """Embed under a model, by its number, or store passages: `ALL_PASSAGES`."""
-    # Earlier programs gave it the class of EMBEDDING, so that source 1 and model 1 excluded each other.
+    """Embed with a model; the key is its id, or `ALL_PASSAGES` to store passages and titles."""
+    # Earlier versions used the first key of EMBEDDING, so that source 1 and model 1 excluded each other.
     EXTRACTION = f"{0x526F79}, %s::integer"
-    """Extract the facts of a source, by its number."""
+    """Extract the facts of a source; the key is its id."""
     WORKER = f"{0x526F7A}, %s::integer"
-    """Held by a live worker, by its number; shared, since others only test whether it is held."""
+    """Held by a live worker, as a share, since others only test whether it is held; the key is the worker's id."""
     STATEMENT_TARGET = "hashtext('rowen.statement_target'), hashtext(%s)"
-    """Send RDF statements to a SPARQL endpoint, by source, address and graph."""
+    """Send RDF statements to a SPARQL endpoint; the key is made of source, address and graph."""
 
     @property
     def class_key(self) -> str:
@@ -66,7 +66,7 @@ class Lock(Enum):
         return self.value.partition(",")[0]
 
     def tried(self, key: LiteralString = "%s") -> LiteralString:
-        """Return the SQL expression that takes the lock until the end of the transaction, or is false."""
+        """Return the SQL expression that takes the lock until the end of the transaction; false if it is taken."""
         keys: LiteralString = self.value
         return "pg_try_advisory_xact_lock(" + keys.replace("%s", key) + ")"
 
@@ -87,29 +87,30 @@ async def try_hold(c: AsyncConnection[TupleRow], lock: Lock, *key: Any) -> bool:
 
 
 async def hold_session(c: AsyncConnection[TupleRow], lock: Lock, *key: Any) -> None:
-    """Wait for a lock, and hold it as long as the connection lives, or until it is released."""
+    """Wait for a lock, and hold it until it is released or the connection ends."""
     await c.execute(f"select pg_advisory_lock({lock.value})".encode(), key)
 
 
 async def hold_session_shared(c: AsyncConnection[TupleRow], lock: Lock, *key: Any) -> None:
-    """Wait for a share of a lock, and hold it as long as the connection lives."""
+    """Wait for a share of a lock, and hold it until the connection ends."""
     await c.execute(f"select pg_advisory_lock_shared({lock.value})".encode(), key)
 
 
 async def try_session(c: AsyncConnection[TupleRow], lock: Lock, *key: Any) -> bool:
-    """Take a lock as long as the connection lives; return False if another session holds it."""
+    """Take a lock until it is released or the connection ends; return False if another session holds it."""
     return bool(await scalar(c, f"select pg_try_advisory_lock({lock.value})".encode(), key))
 
 
 async def release_session(c: AsyncConnection[TupleRow], lock: Lock, *key: Any) -> None:
-    """Release a lock that a session holds."""
+    """Release a lock of this session."""
     await c.execute(f"select pg_advisory_unlock({lock.value})".encode(), key)
 
 
 async def release_at_end(c: AsyncConnection[TupleRow], lock: Lock, *key: Any) -> None:
-    """Release a lock on a connection that is about to be closed; errors are ignored, as closing releases it too.
+    """Release a lock on a connection that is about to be closed; ignore errors, as closing releases it too.
 
-    Without this, the next holder could find the lock taken: the server ends a session after its client has left.
+    Without this, the next holder could find the lock taken, since the server ends a session some time after its client
+    has left.
     """
     with suppress(psycopg.Error, TimeoutError):
         async with asyncio.timeout(_RELEASE_S):

@@ -1,9 +1,9 @@
-"""The schema of the database: migrations, the tables of the queue, interrupted restores, and a test of pgvector.
+"""Manage the schema of the database: migrations, the tables of the queue, interrupted restores, and a pgvector test.
 
 Numbered SQL migrations are applied in order under an advisory lock. The tables of the queue come from Procrastinate's
-own SQL files: a new database gets the whole schema, and later releases add their steps. `pg_restore` has a transaction
-of its own, so the present schema can only be renamed before it and dropped afterwards. If that process dies, the next
-one to open the database finishes or undoes the restore.
+own SQL files: a new database gets the whole schema, and later releases add their steps. `pg_restore` has its own
+transaction, so the present schema can only be renamed before it and dropped afterwards. If that process dies, the next
+process that opens the database finishes or undoes the restore.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 SCHEMA = "rowen"
 # The first pgvector with iterative scans, which continue if a filter removes most of the nearest vectors.
 MINIMUM_VECTOR = (0, 8)
-# From this step on, migrations need the tables of the queue.
+# From this migration on, migrations need the tables of the queue.
 _QUEUE_STEP = 15
 _VECTOR_STATEMENTS = (
     "SELECT '[1,2]'::vector <=> '[2,1]'::vector",
@@ -46,7 +46,7 @@ Run: TypeAlias = Callable[[Connection, str], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One numbered step of the schema."""
+    """One numbered migration of the schema."""
 
     number: int
     name: str
@@ -60,19 +60,19 @@ class Migration:
 
 @cache
 def migrations() -> tuple[Migration, ...]:
-    """Return all steps that this program knows, in order."""
+    """Return all migrations that this program knows, in order."""
     files = (f for f in resources.files("rowen.store.migrations").iterdir() if f.name.endswith(".sql"))
     steps = [Migration(int(f.name[:4]), f.name[5:-4], f.read_text("utf-8")) for f in files]
     return tuple(sorted(steps, key=lambda step: step.number))
 
 
 def latest() -> int:
-    """Return the number of the last step that this program knows."""
+    """Return the number of the last migration that this program knows."""
     return max(step.number for step in migrations())
 
 
 async def migrate(c: Connection) -> list[int]:
-    """Bring the database up to date; return the numbers of the steps applied now."""
+    """Bring the database up to date; return the numbers of the migrations that were applied."""
     if await _exists(c, schema_aside(SCHEMA)):
         await settle_restore(c, SCHEMA)
     applied = await _applied(c)
@@ -113,7 +113,7 @@ async def _exists(c: Connection, schema: str) -> bool:
 
 
 async def _applied(c: Connection) -> set[int]:
-    """Return the numbers of applied steps; raise if a newer program applied some."""
+    """Return the numbers of applied migrations; raise if a newer program applied some."""
     if await scalar(c, "select to_regclass(%s)", [f"{SCHEMA}.migration"]) is None:
         return set()
     applied = {number for (number,) in await all_rows(c, f"select number from {SCHEMA}.migration")}  # noqa: S608
@@ -127,7 +127,7 @@ async def _applied(c: Connection) -> set[int]:
 
 
 async def _need_vector(c: Connection) -> None:
-    """Add pgvector to the database, or raise if it is missing or too old."""
+    """Add pgvector to the database; raise if it is missing or too old."""
     query = """
         select coalesce((select extversion from pg_extension where extname = 'vector'),
                 (select default_version from pg_available_extensions where name = 'vector'))
@@ -149,7 +149,7 @@ async def _need_vector(c: Connection) -> None:
 
 
 async def is_queue_current(c: Connection, schema: str) -> bool:
-    """Return whether all steps of the installed queue package are applied."""
+    """Return whether all migrations of the installed queue package are applied."""
     if await scalar(c, "select to_regclass(%s)", [f"{schema}.queue_migration"]) is None:
         return False
     rows = await all_rows(c, f"select name from {schema}.queue_migration".encode())  # noqa: S608 (a constant)
@@ -179,23 +179,23 @@ def _sql() -> Path:
 
 
 def _steps() -> list[str]:
-    """Return the names of the queue package's steps, in order."""
+    """Return the names of the queue package's migrations, in order."""
     return sorted(file.name for file in (_sql() / "migrations").glob("*.sql"))
 
 
 def schema_aside(schema: str) -> str:
-    """Return the name of a schema while a dump is restored in its place."""
+    """Return the name that a schema has while a dump is restored in its place."""
     return f"{schema}_before_restore"
 
 
 async def hold_restore(c: Connection) -> None:
-    """Block other restores, and the repair of this one, while the connection lives."""
+    """Block other restores, and the repair of an interrupted one, until the connection ends; raise if one runs."""
     if not await try_session(c, Lock.RESTORE):
         raise _busy()
 
 
 async def settle_restore(c: Connection, schema: str) -> None:
-    """Undo or finish a restore whose process died; a running one is left alone."""
+    """Undo or finish a restore whose process died; raise if a restore is running."""
     try:
         await _settle(c, schema)
     except errors.DuplicateSchema:
@@ -228,11 +228,11 @@ async def _execute(c: Connection, statement: str) -> None:
 
 
 async def check_vectors(c: Connection, *, run: Run = _execute) -> None:
-    """Compute a few distances, to find out whether the server's pgvector runs on its CPU.
+    """Compute a few distances, to check that the server's pgvector works on its CPU.
 
-    The bundled pgvector is built for newer processors and does not check: on others the first distance kills the
-    backend, and the server restarts with all connections lost. So the first connection tries, before there are others.
-    The extension `vector` must exist.
+    The bundled pgvector is built for newer processors and does not check for them: on others the first distance kills
+    the backend, and the server restarts, which breaks all connections. So this runs on the first connection, before
+    there are others. The extension `vector` must exist.
     """
     for statement in _VECTOR_STATEMENTS:
         try:

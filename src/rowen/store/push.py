@@ -1,4 +1,4 @@
-"""Push notifications: subscriptions to hubs, received deliveries, and announcements of feeds."""
+"""Store push notifications: subscriptions to hubs, received deliveries, and announcements of feeds."""
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
@@ -17,26 +17,26 @@ _SELECT = """
 select source.name as source, topic, hub, push_subscription.state, asked_at, expires_at, renew_at, error
   from push_subscription join source on source.id = push_subscription.source_id
 """
-# How long deliveries are stored. GitHub's contain no time: one that is repeated later causes one more check.
+# How long deliveries are stored. GitHub's deliveries contain no time: a later repetition causes one more check.
 _KEPT_DAYS = 30
 
 
 class Merged(NamedTuple):
-    """The waiting job of a source, and how many URLs it will check; 0 for all."""
+    """The waiting job of a source, and the number of URLs that it will check; 0 if it checks the whole source."""
 
     job: int
     urls: int
 
 
 async def holders(c: Connection, keys: Sequence[Hash]) -> list[tuple[int, Hash, str]]:
-    """Return the sources that have items under some keys, with their stored URLs."""
+    """Return the sources that have items with these keys, each with the key and the item's stored URL."""
     return await all_rows(c, "select source_id, key, url from item where key = any(%s)", [list(keys)])
 
 
 async def merge_into_waiting_sync(
     c: Connection, source_id: int, priority: int, urls: Sequence[str], *, most: int
 ) -> Merged | None:
-    """Add URLs to the waiting sync of a source; without any, or with too many, it checks the whole source.
+    """Add URLs to the waiting sync of a source, which checks the whole source if `urls` is empty or too long.
 
     Return None if no sync waits. A sync that waits for its host continues to wait.
     """
@@ -65,7 +65,7 @@ async def merge_into_waiting_sync(
 async def store_request(
     c: Connection, source_id: int, *, topic: str, hub: str, callback_hash: Hash, now: datetime, again_at: datetime
 ) -> None:
-    """Store that a subscription is about to be requested from a hub; an active one stays active meanwhile."""
+    """Store that a subscription is requested from a hub; an active one for the same topic stays active."""
     await c.execute(
         "insert into push_subscription (source_id, topic, hub, callback_hash, state, asked_at, renew_at)"
         " values (%(source)s, %(topic)s, %(hub)s, %(hash)s, 'pending', %(now)s, %(again)s)"
@@ -79,7 +79,7 @@ async def store_request(
 
 
 async def subscription(c: Connection, source_id: int) -> Subscription | None:
-    """Return the subscription of a source."""
+    """Return the subscription of a source; None if it has none."""
     return await first_of(c, Subscription, _SELECT + " where source_id = %s", [source_id])
 
 
@@ -100,7 +100,7 @@ async def by_callback(c: Connection, callback_hash: Hash) -> tuple[int, Subscrip
 async def settle(
     c: Connection, source_id: int, state: SubscriptionState, *, expires_at: datetime | None, renew_at: datetime | None
 ) -> None:
-    """Store the state that a hub has confirmed, or that a subscription is to end."""
+    """Store the state of a subscription that its hub has confirmed, or that it is to end."""
     await c.execute(
         "update push_subscription set state = %s, expires_at = %s, renew_at = %s, error = null where source_id = %s",
         [state, expires_at, renew_at, source_id],
@@ -108,7 +108,7 @@ async def settle(
 
 
 async def note_error(c: Connection, source_id: int, error: str, *, state: SubscriptionState | None = None) -> None:
-    """Store why a subscription failed; one with another `state` is not renewed any more."""
+    """Store why a subscription failed; if `state` is given, store it and do not renew the subscription."""
     statement = """
         update push_subscription set error = %s, state = coalesce(%s, state),
                renew_at = case when %s::text is null then renew_at end where source_id = %s
@@ -122,7 +122,7 @@ async def remove_subscription(c: Connection, source_id: int) -> None:
 
 
 async def due_renewals(c: Connection, now: datetime, *, limit: int) -> list[int]:
-    """Return the sources whose subscriptions are to be renewed."""
+    """Return the ids of sources whose subscriptions must be renewed now."""
     query = """
         select source_id from push_subscription join source on source.id = source_id
          where renew_at <= %s and push_subscription.state in ('pending', 'active') and source.state = 'active'
@@ -147,13 +147,13 @@ async def take_delivery(c: Connection, sender: str, delivery: str, *, per_minute
 
 
 ANNOUNCEMENTS = "announced"
-"""The room of the notes with the outcomes of announcements."""
+"""The room of the source notes that store the outcomes of announcements."""
 
 _AT_ONCE = 1_000  # records of a kilobyte; a page of a feed has fewer
 
 
 async def feed_of(c: Connection, source_id: int, url: str) -> tuple[int, str] | None:
-    """Return id and name of the first other source with this address."""
+    """Return id and name of the first other source with this URL; None if there is none."""
     row = await one(
         c,
         "select id, name from source where url = %s and id <> %s and kind <> 'announced' order by id",
@@ -163,7 +163,10 @@ async def feed_of(c: Connection, source_id: int, url: str) -> tuple[int, str] | 
 
 
 async def announced_after(c: Connection, feed_id: int, *, after: int) -> AsyncIterator[Sequence[Announcement]]:
-    """Yield the changed entries of a feed after a number: each once, as it is now, in the order of its last line."""
+    """Yield the changed entries of a feed after the change number `after`, in order of their last change.
+
+    Each entry is yielded in its present state, once in each batch in which it changed.
+    """
     query = """
         with line as (
             select number, key, url from change
@@ -183,7 +186,7 @@ async def announced_after(c: Connection, feed_id: int, *, after: int) -> AsyncIt
 async def announced_documents(
     c: Connection, source_id: int, *, limit: int, outcome: str | None = None
 ) -> list[AnnouncedDocument]:
-    """Return announcements with their outcomes, latest first; only those with one outcome, if it is given."""
+    """Return announcements with their outcomes, latest first; with `outcome`, only announcements with this outcome."""
     return await tuples_of(
         c,
         AnnouncedDocument,

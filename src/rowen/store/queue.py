@@ -1,7 +1,7 @@
-"""The queue: Procrastinate's tables and functions on our own connections, with workers and errors of jobs.
+"""The queue: Procrastinate's tables and functions on Rowen's own connections, with workers and errors of jobs.
 
-A job is claimed by Procrastinate's own statement, without races. Only its holder may end it or put it off: a worker
-that was frozen for so long that it lost its job changes nothing when it resumes.
+Procrastinate's own statement claims a job, without races. Only the worker that holds a job may end or postpone it: a
+worker that was frozen for so long that it lost its job changes nothing when it resumes.
 """
 
 import json
@@ -30,7 +30,7 @@ A live worker that lost its connection tries every two seconds to get another (`
 worker that has to try twice would lose its jobs; at twice of it, the death of a worker would be noticed later.
 """
 LOST = "worker_lost"
-"""The code of jobs whose worker died; no error has it."""
+"""The error code of jobs whose worker died; no exception has this code."""
 _CHANNEL = "procrastinate_queue_v1#"
 # The longest wait of a job: a later time was written by a clock that has been set back since.
 _LONGEST_WAIT_DAYS = 1
@@ -39,7 +39,7 @@ Ending: TypeAlias = Literal["succeeded", "failed", "aborted"]
 
 
 class JobClaim(NamedTuple):
-    """A job that a worker holds: the task, its arguments, and at which attempt it was claimed."""
+    """A job that a worker holds, with its task, arguments, and the number of attempts when it was claimed."""
 
     id: int
     worker_id: int
@@ -51,7 +51,7 @@ class JobClaim(NamedTuple):
 
 
 class QueueConnector(BaseAsyncConnector):
-    """Lends Procrastinate the connections of our pool."""
+    """Lends Procrastinate connections of this process's pool."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -87,7 +87,7 @@ class QueueConnector(BaseAsyncConnector):
 
 
 def _wrapped(value: Any) -> Any:
-    """Return a value as PostgreSQL takes it; a tuple stands for a row value."""
+    """Return a value in the form that the driver sends to PostgreSQL; a tuple becomes a row value."""
     match value:
         case dict():
             return Jsonb(value)
@@ -99,7 +99,7 @@ def _wrapped(value: Any) -> Any:
 
 
 async def defer(c: Connection, database: Database, entry: Entry) -> int | None:
-    """Add a job to the queue within a transaction; return None if one with its queueing lock waits already."""
+    """Add a job to the queue within a transaction; return its id, or None if a waiting job has its queueing lock."""
     manager = JobManager(QueueConnector(database))
     try:
         async with c.transaction():
@@ -110,7 +110,7 @@ async def defer(c: Connection, database: Database, entry: Entry) -> int | None:
 
 
 async def claim(manager: JobManager, queues: list[str], worker_id: int) -> JobClaim | None:
-    """Return the next job that may begin, if there is one."""
+    """Claim and return the next job that may begin; None if there is none."""
     job = await manager.fetch_job(queues=queues, worker_id=worker_id)
     if job is None:
         return None
@@ -126,15 +126,15 @@ select id, abort_requested from procrastinate_jobs
 
 
 async def finish(c: Connection, job: JobClaim, ending: Ending) -> bool:
-    """End a job; return False if this worker does not hold it any more."""
+    """End a job; return False if this worker no longer holds it."""
     statement = f"select procrastinate_finish_job_v1(mine.id, %s, false) from ({_MINE}) mine"  # noqa: S608 (a constant)
     return await affected(c, statement, [ending, job.id, job.worker_id, job.attempts]) > 0
 
 
 async def put_off(c: Connection, job: JobClaim, *, wait_s: float, counted: bool) -> bool:
-    """Make a job wait before its next try; this one is `counted` or not. Return False if this worker lost the job.
+    """Postpone the next try of a job by `wait_s`; return False if this worker lost the job.
 
-    An aborted job is not tried again.
+    The present try counts as an attempt only if `counted`. A job with an abort request is ended instead.
     """
     async with c.transaction():
         row = await one(c, _MINE, [job.id, job.worker_id, job.attempts])
@@ -149,10 +149,10 @@ async def put_off(c: Connection, job: JobClaim, *, wait_s: float, counted: bool)
 
 
 async def _requeue(c: Connection, job_id: int, wait_s: float, *, counted: bool) -> None:
-    """Put a job back into the queue, whose try is `counted` or not, and notify the workers.
+    """Put a job back into the queue and notify the workers; the ended try counts as an attempt only if `counted`.
 
-    A job loses its queueing lock if another job took the lock in the meantime. Both run then, since their arguments may
-    differ.
+    If another job took its queueing lock in the meantime, the job loses the lock. Then both jobs run, since their
+    arguments may differ.
     """
     retry = "select procrastinate_retry_job_v2(%s, now() + make_interval(secs => %s), null, null, null)"
     try:
@@ -179,7 +179,7 @@ async def note(c: Connection, job_id: int, error: str, code: str | None, *, wait
 async def register(
     c: Connection, manager: JobManager, *, host: str, pid: int, version: str, places: Mapping[str, int]
 ) -> int:
-    """Register a worker that has begun; return its number."""
+    """Register a worker that has started; return its id."""
     worker_id = await manager.register_worker()
     await c.execute(
         "insert into worker (id, host, pid, version, places) values (%s, %s, %s, %s, %s)",
@@ -189,21 +189,22 @@ async def register(
 
 
 async def heartbeat(c: Connection, worker_id: int) -> bool:
-    """Record a heartbeat; return False if the worker was declared dead and its number deleted."""
+    """Record a heartbeat; return False if the worker was declared dead and its row deleted."""
     return await affected(c, "update procrastinate_workers set last_heartbeat = now() where id = %s", [worker_id]) > 0
 
 
 async def lock_worker(c: Connection, worker_id: int) -> None:
-    """Lock a worker's number as long as this session lives, so that others notice its end.
+    """Hold a lock on a worker's id as long as this session lives, so that others notice when it ends.
 
-    The lock is shared: a former session of the same worker that the server has not ended yet blocks nobody.
+    The lock is shared, so that an earlier session of the same worker that the server has not ended yet does not block
+    it.
     """
     await hold_session_shared(c, Lock.WORKER, worker_id)
     await c.execute("update worker set locked_at = now(), gone_at = null where id = %s", [worker_id])
 
 
 async def leave(c: Connection, worker_id: int) -> None:
-    """Record that a worker gave up its session: until its last job ends, its heartbeat shows that it lives."""
+    """Record that a worker closed its session; until its last job ends, its heartbeat shows that it is alive."""
     await c.execute("update worker set locked_at = null, gone_at = null where id = %s", [worker_id])
     await heartbeat(c, worker_id)
 
@@ -214,7 +215,10 @@ async def unregister(c: Connection, worker_id: int) -> None:
 
 
 async def release_unknown(c: Connection, worker_id: int, known: Collection[int]) -> int:
-    """Give back jobs that a worker claimed unknowingly: the connection broke before the answer arrived."""
+    """Requeue jobs that a worker claimed without knowing it, since the connection broke before the answer.
+
+    `known` are the ids of its known jobs. Return the number of requeued jobs.
+    """
     async with c.transaction():
         job_ids = await column(
             c,
@@ -233,7 +237,7 @@ async def listen(c: Connection, queues: list[str]) -> None:
 
 
 def aborted_job(payload: str) -> int | None:
-    """Return the job that a notification asks to abort, if it does."""
+    """Return the id of the job that a notification asks to abort; None for any other notification."""
     try:
         message = json.loads(payload)
     except ValueError:
@@ -245,8 +249,9 @@ def aborted_job(payload: str) -> int | None:
 class Pulse(NamedTuple):
     """The answer to a worker's heartbeat.
 
-    Whether the worker is still registered, the queue paused, work for a tick or a job ready; in how many seconds there
-    will be some (None if unknown); which of its jobs to abort; and whether other workers have jobs.
+    The fields tell whether the worker is registered, whether the queue is paused, whether a tick has work, and whether
+    a job is ready; the seconds until the next work, None if unknown; the ids of the worker's jobs to abort; and
+    whether other workers have jobs.
     """
 
     is_known: bool
@@ -258,7 +263,7 @@ class Pulse(NamedTuple):
     others_work: bool
 
 
-# A worker without recent heartbeat. One in the future was written by a clock that has been set back since.
+# A worker without a recent heartbeat. A heartbeat in the future was written by a clock that has been set back since.
 _SILENT = """
 (beat.last_heartbeat < now() - make_interval(secs => %(silence_s)s)
  or beat.last_heartbeat > now() + make_interval(secs => %(silence_s)s))
@@ -318,24 +323,24 @@ select exists (select from known), exists (select from queue_pause),
 
 
 async def pulse(c: Connection, worker_id: int, *, silence_s: float) -> Pulse:
-    """Record a heartbeat, and return the state of the queue for a worker, in one statement."""
+    """Record a heartbeat and return the state of the queue for a worker, in one statement."""
     result = Pulse._make(await only(c, _PULSE.encode(), {"worker": worker_id, "silence_s": silence_s}))
     return result._replace(next_s=None if result.next_s is None else float(result.next_s))
 
 
 async def sees_loss(c: Connection) -> bool:
-    """Return whether the session of a worker is gone, so that this must be recorded or its jobs be taken back now."""
+    """Return whether the loss of a worker's session must be recorded, or its jobs be taken back, now."""
     return bool(await scalar(c, f"select exists (select {_MISSED})".encode()))
 
 
 async def mark_gone(c: Connection) -> None:
-    """Record since when the sessions of workers are gone; a worker that returns in time keeps its jobs."""
+    """Record the time at which sessions of workers were found gone; a worker that returns in time keeps its jobs."""
     unnoted = f"locked_at is not null and gone_at is null and id not in ({_ALIVE})"
     await c.execute(f"update worker set gone_at = now() where {unnoted}".encode())  # noqa: S608 (constants)
 
 
 class Rescued(NamedTuple):
-    """A job of a dead or silent worker, which is tried again or given up."""
+    """A job taken back from a dead or silent worker, which is retried or given up."""
 
     id: int
     task: str
@@ -344,9 +349,9 @@ class Rescued(NamedTuple):
 
 
 async def rescue(c: Connection, *, silence_s: float, wait_s: Callable[[int], float | None]) -> list[Rescued]:
-    """Take back jobs from workers that died or fell silent.
+    """Take back the jobs of workers that died or fell silent.
 
-    `wait_s` returns how long a job waits after so many tries; None gives it up.
+    `wait_s` returns the seconds until the next try after a number of tries; None gives the job up.
     """
     rescued = []
     columns = "job.id, job.task_name, job.args, job.attempts, job.abort_requested"
@@ -386,7 +391,7 @@ async def wake_waiting(c: Connection) -> None:
 
 
 async def hasten_held_up(c: Connection, *, wait_s: float) -> None:
-    """Start jobs soon that wait for an open circuit or a provider."""
+    """Shorten the wait of jobs that wait for an open circuit or a provider to `wait_s`."""
     statement = """
         update procrastinate_jobs job set scheduled_at = now() + make_interval(secs => %(wait)s) from job_note note
          where note.job_id = job.id and job.status = 'todo' and note.error_code in ('circuit_open', 'provider_down')
@@ -397,13 +402,13 @@ async def hasten_held_up(c: Connection, *, wait_s: float) -> None:
 
 
 async def seconds_to_next(c: Connection) -> float | None:
-    """Return in how many seconds something is due or a job's wait ends; None if unknown."""
+    """Return the seconds until work is due or the wait of a job ends; None if unknown."""
     seconds = await scalar(c, _NEXT)
     return None if seconds is None else float(seconds)
 
 
 async def forget_ended(c: Connection, *, days: float, most: int = 1000) -> int:
-    """Delete jobs that ended long ago, at most some of the oldest; return how many."""
+    """Delete jobs that ended more than `days` ago, at most the `most` oldest; return how many."""
     statement = """
         delete from procrastinate_jobs where id in (
             select job.id
@@ -415,7 +420,7 @@ async def forget_ended(c: Connection, *, days: float, most: int = 1000) -> int:
 
 
 async def mend_times(c: Connection) -> int:
-    """Start jobs that wait too long, since a wrong clock wrote their times; return how many."""
+    """Start jobs whose start time is too far in the future, since a wrong clock wrote it; return how many."""
     statement = """
         update procrastinate_jobs set scheduled_at = now()
          where status = 'todo' and scheduled_at > now() + make_interval(days => %s, hours => 1)
@@ -424,7 +429,7 @@ async def mend_times(c: Connection) -> int:
 
 
 async def is_idle(c: Connection, queues: Sequence[str]) -> bool:
-    """Return whether no job of some queues may begin now."""
+    """Return whether none of these queues has a job that may begin now."""
     query = """
         select exists (select from procrastinate_jobs where queue_name = any(%s)
                    and status = 'todo' and (scheduled_at is null or scheduled_at <= now()))

@@ -1,4 +1,4 @@
-"""RDF statements of pages, their changes, and the SPARQL endpoints that receive the changes."""
+"""Store changes of RDF statements of pages, and the SPARQL endpoints that receive the changes."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -23,12 +23,12 @@ _APART = timedelta(milliseconds=1)
 
 
 async def has_statements(c: Connection, source_id: int) -> bool:
-    """Return whether pages of a source ever contained RDF statements."""
+    """Return whether a page of the source ever contained RDF statements."""
     return bool(await scalar(c, "select exists (select from statement_change where source_id = %s)", [source_id]))
 
 
 async def of_items(c: Connection, ids: Sequence[int]) -> dict[int, list[str]]:
-    """Return the RDF statements of these items; items without any are left out."""
+    """Return the RDF statements of these items; items without statements are left out."""
     return dict(
         await all_rows(
             c,
@@ -42,9 +42,9 @@ async def of_items(c: Connection, ids: Sequence[int]) -> dict[int, list[str]]:
 async def append(
     c: Connection, source: Source, run_id: int | None, deltas: Sequence[tuple[int, str, StatementDelta]], *, lines: int
 ) -> None:
-    """Store how RDF statements changed, by the positions of their lines among those just logged, from 1 on.
+    """Store changed RDF statements; each delta comes with the position, from 1 on, of its line among the logged lines.
 
-    The log's lock is held: no other transaction can change statements elsewhere, or take an earlier time.
+    The log's lock is held: no other transaction can change statements, or take an earlier time.
     """
     first = await number(c, "select max(number) from change") - lines
     stated = await still_stated(c, source.id, sorted({line for _, _, delta in deltas for line in delta.removed}))
@@ -76,7 +76,7 @@ async def append(
     await c.execute(statement, [source.id])
 
 
-# The changes of a source by name, also under former names of it, and those of former sources with its name.
+# The changes of a source by name, including its changes under former names and changes of former sources of this name.
 _OF_SOURCE = """
 source_id in (select id from source where name = %(source)s
                union select source_id from statement_change where source = %(source)s)
@@ -84,7 +84,7 @@ source_id in (select id from source where name = %(source)s
 
 
 async def changes_after(c: Connection, source: str, *, after: int, limit: int) -> list[StatementChange]:
-    """Return the changes of a source's RDF statements after a number, in order."""
+    """Return the changes of a source's RDF statements after the change number `after`, in order."""
     query = f"""
         select number, page, added, removed, elsewhere, file, at from statement_change
          where number > %(after)s and {_OF_SOURCE} order by number limit %(limit)s
@@ -93,7 +93,7 @@ async def changes_after(c: Connection, source: str, *, after: int, limit: int) -
 
 
 async def files(c: Connection, source: str, *, since: datetime | None, limit: int) -> list[StatementFile]:
-    """Return the files of changes made after a moment, oldest first."""
+    """Return the files of changes made after `since`, oldest first."""
     query = f"""
         select file as number, max(number) as last_change, max(at) as created_at from statement_change
          where at > coalesce(%(since)s::timestamptz, '-infinity') and {_OF_SOURCE}
@@ -103,7 +103,7 @@ async def files(c: Connection, source: str, *, since: datetime | None, limit: in
 
 
 async def of_file(c: Connection, source: str, number: int) -> list[StatementChange]:
-    """Return the changes of one file, in order; none if there is no such file."""
+    """Return the changes of one file, in order; empty if there is no such file."""
     query = f"""
         select number, page, added, removed, elsewhere, file, at from statement_change
          where file = %(number)s and {_OF_SOURCE} order by number
@@ -112,7 +112,7 @@ async def of_file(c: Connection, source: str, number: int) -> list[StatementChan
 
 
 async def still_stated(c: Connection, source_id: int, lines: Sequence[str], *, page: str | None = None) -> set[str]:
-    """Return those of some statements that a page of a source, or the given page, contains now."""
+    """Return the statements in `lines` that a page of the source contains now; with `page`, only that page."""
     if not lines:
         return set()
     query = """
@@ -126,7 +126,7 @@ async def still_stated(c: Connection, source_id: int, lines: Sequence[str], *, p
 
 
 async def current(c: Connection, source_id: int) -> AsyncGenerator[list[PageStatements]]:
-    """Yield the statements of a source's pages, in the order of their ids, some pages at a time."""
+    """Yield the RDF statements of a source's pages, in the order of item ids, in batches of pages."""
     query = """
         select id, url, record -> 'rdfa' from item where source_id = %s and id > %s and record ? 'rdfa'
          order by id limit %s
@@ -138,7 +138,7 @@ async def current(c: Connection, source_id: int) -> AsyncGenerator[list[PageStat
 
 
 async def forget_changes(c: Connection, *, days: float) -> int:
-    """Delete changes of statements older than so many days, except files that an endpoint still needs."""
+    """Delete changes of RDF statements older than `days`, except files that an endpoint still needs."""
     statement = """
         delete from statement_change
          where at < now() - make_interval(days => 1) * %s
@@ -175,7 +175,7 @@ select id from statement_target target
 
 
 async def targets(c: Connection, source: str | None = None) -> list[StatementTarget]:
-    """Return all endpoints, or those of one source, by source and address."""
+    """Return all endpoints, or the endpoints of the source named `source`, by source and address."""
     statement = f"""
         {_SELECT} where %(source)s::text is null or source.name = %(source)s
          order by source.name, target.endpoint, target.graph
@@ -184,7 +184,7 @@ async def targets(c: Connection, source: str | None = None) -> list[StatementTar
 
 
 async def target_by_id(c: Connection, target_id: int) -> StatementTarget | None:
-    """Return an endpoint by its number; None if it was removed."""
+    """Return an endpoint by its id; None if it was removed."""
     return await first_of(c, StatementTarget, f"{_SELECT} where target.id = %s".encode(), [target_id])
 
 
@@ -197,7 +197,7 @@ async def target(c: Connection, source_id: int, endpoint: str, graph: str | None
 async def store_target(
     c: Connection, source_id: int, endpoint: str, graph: str | None, headers: Mapping[str, str]
 ) -> None:
-    """Register an endpoint for automatic updates; one that received changes before continues from there."""
+    """Register an endpoint for automatic updates; an endpoint that received changes before keeps its position."""
     statement = """
         insert into statement_target (source_id, endpoint, graph, number, headers, state)
         values (%s, %s, %s, 0, %s, 'active') on conflict (source_id, endpoint, graph) do update
@@ -215,10 +215,11 @@ async def remove_target(c: Connection, source_id: int, endpoint: str, graph: str
 async def advance_target(
     c: Connection, source_id: int, endpoint: str, graph: str | None, number: int, *, before: int
 ) -> bool:
-    """Record that an endpoint has received all changes between two numbers, and reset its failures.
+    """Record that an endpoint has received all changes after `before` up to `number`, and reset its failures.
 
-    Return False if its position is not `before`, since another process sent to it or removed it: then the smaller
-    number counts, and later changes are sent again, which restores their order. Must run inside a transaction.
+    Return False if its position is not `before`, because another process sent to it or removed it. Then the smaller
+    number becomes its position: later changes are sent again, which restores their order. Must run inside a
+    transaction.
     """
     key = [source_id, endpoint, graph or ""]
     position = await scalar(
@@ -238,7 +239,7 @@ async def advance_target(
 
 
 async def rewind_target(c: Connection, source_id: int, endpoint: str, graph: str | None, number: int) -> None:
-    """Set an endpoint back to a change number, if it has been sent later changes."""
+    """Set an endpoint's position back to the change number `number`, if its position is later."""
     await c.execute(
         "update statement_target set number = %s where source_id = %s and endpoint = %s and graph = %s and number > %s",
         [number, source_id, endpoint, graph or "", number],
@@ -246,7 +247,7 @@ async def rewind_target(c: Connection, source_id: int, endpoint: str, graph: str
 
 
 async def note_target_failure(c: Connection, target_id: int, *, error: str, wait_s: float, disabled: bool) -> None:
-    """Store why an endpoint could not be updated, and when to try again or that it is disabled."""
+    """Store why an endpoint could not be updated, and when to retry or that it is disabled."""
     statement = """
         update statement_target set failures = failures + 1, failing_since = coalesce(failing_since, now()),
                next_try_at = now() + make_interval(secs => %s), last_error = %s,
@@ -256,7 +257,7 @@ async def note_target_failure(c: Connection, target_id: int, *, error: str, wait
 
 
 async def ready_targets(c: Connection) -> list[int]:
-    """Return the endpoints with changes to send now and no job that sends them."""
+    """Return the ids of endpoints with changes to send now and no job that sends them."""
     return await column(c, f"{READY_TARGETS} order by id".encode())
 
 

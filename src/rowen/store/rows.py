@@ -1,4 +1,4 @@
-"""Statements in one call: one row, one value, all rows, or objects made of them."""
+"""Run a statement in one call; return one row, one value, all rows, or objects made from them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, LiteralString, TypeAlias, TypeVar

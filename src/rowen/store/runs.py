@@ -1,8 +1,8 @@
-"""Runs, their leases, and the retention of runs, model answers and news of saved searches.
+"""Store runs and their leases; delete expired runs, model answers and news of saved searches.
 
-A source has at most one live run, by a unique index. A run is dead if its session is gone (the server frees its
-advisory lock at once, also after a kill -9), or if it has not renewed its lease in time (a frozen process, a cut
-cable).
+A source has at most one live run, by a unique index. A run is dead if its session is gone or its lease has expired.
+The server frees the session's advisory lock at once, even after a kill -9; a lease expires if the process is frozen or
+its cable is cut.
 """
 
 import json
@@ -33,7 +33,7 @@ LAST_WHOLE = """
   order by run.id desc limit 1)
 """
 
-# Fails a run whose process is gone.
+# Closes a run as failed whose process is gone.
 _FAIL_DEAD = """
 update run set status = 'failed', finished_at = now(), lease_until = null,
        error = 'its process ended without closing it; what it had committed is kept'
@@ -42,7 +42,7 @@ update run set status = 'failed', finished_at = now(), lease_until = null,
 
 
 class Problem(NamedTuple):
-    """The failure of a run: message, error code, and in how many seconds the source may be retried."""
+    """The failure of a run: message, error code, and the seconds until the source may be retried."""
 
     message: str | None = None
     code: str | None = None
@@ -62,7 +62,7 @@ class Lease:
     async def take(
         cls, database: Database, source: Source, *, mode: Mode, lease_s: float, job: int | None = None
     ) -> "Lease":
-        """Begin a run, taking over from a dead one."""
+        """Begin a run and take its lease; a dead run of the source is closed as failed."""
         connection = await database.borrow()
         try:
             with translate_database_errors(database.place):
@@ -75,14 +75,14 @@ class Lease:
                     run_id: int = await scalar(connection, statement, [source.id, mode, lease_s, job])
                     await hold_session(connection, Lock.RUN, run_id)
         except BaseException:
-            # Its session may hold the lock of a run that never began.
+            # The session of this connection may hold the lock of a run that never began.
             await connection.close()
             await database.give_back(connection)
             raise
         return cls(database, connection, run_id, lease_s)
 
     async def renew(self, stats: RunStats) -> bool:
-        """Renew the lease and store the statistics so far; return whether the run was asked to end."""
+        """Renew the lease and store the present statistics; return whether the run was asked to end."""
         with translate_database_errors(self._database.place):
             is_cancelled = await scalar(
                 self._connection,
@@ -97,7 +97,7 @@ class Lease:
     async def close(
         self, status: RunStatus, *, complete: bool, stats: RunStats, problem: "Problem | None", proved: bool = False
     ) -> None:
-        """End the run and release the source. An incomplete run may have `proved` all other items unchanged."""
+        """End the run and release the source; an incomplete run may have `proved` all other items unchanged."""
         error = problem or Problem()
         try:
             with translate_database_errors(self._database.place):
@@ -122,7 +122,10 @@ class Lease:
 
 
 async def refuse_live(c: Connection, source: Source) -> None:
-    """Raise `BusyError` if a run of the source is live, fail a dead one; none begins before the transaction ends."""
+    """Raise `BusyError` if the source has a live run; close a dead run as failed.
+
+    No other run of the source can begin before the transaction ends.
+    """
     if await one(c, "select from source where id = %s for update", [source.id]) is None:
         raise NotFoundError(f"Source {source.name!r} was removed in the meantime.")
     query = f"""
@@ -142,7 +145,7 @@ async def refuse_live(c: Connection, source: Source) -> None:
 
 
 async def live_of(c: Connection, source: Source) -> int:
-    """Return the number of a source's live run."""
+    """Return the id of a source's live run."""
     run_id: int | None = await scalar(c, "select id from run where source_id = %s and status = 'running'", [source.id])
     if run_id is None:
         raise NotFoundError(
@@ -152,7 +155,7 @@ async def live_of(c: Connection, source: Source) -> int:
 
 
 async def request_cancel(c: Connection, run_id: int) -> Run:
-    """Ask a live run to end, or close a dead one as failed; return the run as it is then."""
+    """Ask a live run to end, or close a dead run as failed; return the run in its new state."""
     run = await get(c, run_id)
     if run.status != "running":
         raise RefusedError(f"Run {run_id} of {run.source!r} ended already: {run.status}.")
@@ -166,7 +169,7 @@ async def request_cancel(c: Connection, run_id: int) -> Run:
 
 
 async def fence(c: Connection, run_id: int) -> None:
-    """Raise `BusyError` if the run has been taken over."""
+    """Raise `BusyError` if another process took over the run."""
     if await one(c, "select from run where id = %s and status = 'running' for share", [run_id]) is None:
         raise BusyError(f"Run {run_id} was taken over by another one; nothing more was written by it.")
 
@@ -193,7 +196,7 @@ select run.id, source.name, source.kind, run.mode, run.status, run.complete, run
 
 
 async def recent(c: Connection, *, source: str | None = None, limit: int = 20, after: int | None = None) -> list[Run]:
-    """Return the last runs, newest first, older than the run `after`."""
+    """Return the last runs, newest first; with `after`, only runs older than the run of this id."""
     where = """
      where (%(source)s::text is null or source.name = %(source)s) and (%(after)s::bigint is null or run.id < %(after)s)
      order by run.id desc limit %(limit)s
@@ -214,7 +217,7 @@ async def get(c: Connection, run_id: int) -> Run:
 
 
 async def of_numbers(c: Connection, numbers: Sequence[int]) -> list[Run]:
-    """Return the runs with these numbers, without those that do not exist."""
+    """Return the runs with these ids; ids without a run are ignored."""
     rows = await all_rows(c, _SELECT + " where run.id = any(%s::bigint[])", [list(numbers)])
     return [_run(row) for row in rows]
 
@@ -228,19 +231,19 @@ def _run(row: TupleRow) -> Run:
 
 # Rows that are deleted in one transaction, in a tenth of a second; a worker deletes as many of each kind per hour.
 _AT_ONCE = 5_000
-# The change rate of a source is computed from its last 40 whole checks; half of its runs may be partial.
+# The change rate of a source is computed from its last 40 whole checks, and half of its runs may be partial checks.
 _RUNS_KEPT = 100
-# A search that matches once in a season still has news to show.
+# With this number, a search that matches once in a season still has news to show.
 _NEWS_KEPT = 100
-# A feed of a search that matches a hundred times a day for a quarter. Nobody reads more.
+# Enough for the feed of a search that matches a hundred times a day for a quarter. Nobody reads more.
 _NEWS_MOST = 10_000
 
 ANSWER_SEEN_DAYS = 1
-"""How old the noted use of an answer gets before it is updated: a second pass within a day writes nothing."""
+"""The age at which the stored time of an answer's use is updated: a second pass within a day writes nothing."""
 
 
 class ForgottenRows(NamedTuple):
-    """The number of deleted runs, answers and news; `looked_at` counts answers that are still in use too."""
+    """The numbers of deleted runs, answers and news; `looked_at` is the number of answers checked."""
 
     runs: int = 0
     answers: int = 0
@@ -248,9 +251,9 @@ class ForgottenRows(NamedTuple):
     looked_at: int = 0
 
 
-# Deletes old runs. Kept whatever their age: the last runs of each source, the first (cost of an item), the last
-# completed one, the last complete ones (guard, moves, last check of all items), those that deleted something since, and
-# those that count for pending deletions. Ids rise with time: of each source only old rows are read.
+# Deletes old runs. For each source these runs are kept whatever their age: the last runs, the first run (cost of an
+# item), the last completed run, the last complete runs (guard, moves, last check of all items), later runs that deleted
+# items, and runs that count for pending deletions. Ids rise with time: of each source only old rows are read.
 _OF_SOURCE = "select id from run where run.source_id = source.id"
 _RUNS = f"""
 delete from run where id in (
@@ -277,7 +280,7 @@ delete from run where id in (
             order by id limit %(limit)s) old
      limit %(limit)s)
 """  # noqa: S608 (a constant)
-# Deletes old answers. Each is checked once per retention time: one behind data in force counts as used now.
+# Deletes old answers. Each is checked once per retention time: an answer behind current data counts as used now.
 _ANSWERS = """
 with old as materialized (
     select key from answer where used_at < now() - make_interval(secs => %(seconds)s)
@@ -293,7 +296,7 @@ with old as materialized (
 )
 select (select count(*) from deleted), (select count(*) from old)
 """
-# Deletes old news of each saved search, except the last ones, and the oldest of too many.
+# Deletes old news of each saved search, except the last ones, and the oldest news if there are too many.
 _NEWS = """
 delete from saved_news where id in (
     select old.id
@@ -316,7 +319,7 @@ _DAY_S = 86_400
 
 
 async def forget_old(c: Connection, settings: Settings) -> ForgottenRows:
-    """Delete expired rows, at most a batch of each kind; return how many."""
+    """Delete a batch of expired runs, answers and news each; return the numbers."""
     limit = {"limit": _AT_ONCE}
     runs = {**limit, "seconds": settings.runs_kept_days * _DAY_S, "kept": _RUNS_KEPT}
     deleted_runs = await affected(c, _RUNS, runs)
@@ -326,7 +329,7 @@ async def forget_old(c: Connection, settings: Settings) -> ForgottenRows:
 
 
 async def forget_all_old(database: Database, settings: Settings) -> ForgottenRows:
-    """Delete all expired rows, a batch in each transaction."""
+    """Delete all expired rows, each batch in its own transaction."""
     total = ForgottenRows()
     while True:
         async with database.transaction() as c:

@@ -1,4 +1,4 @@
-"""Schedules: when sources are due, and how often sources and pages change."""
+"""Store schedules: when sources are due, and how often sources and pages change."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -23,7 +23,7 @@ class DueSource(NamedTuple):
 
 
 class DueStatus(NamedTuple):
-    """When a source is due, how many runs in a row failed, and since when it counts as failing."""
+    """The due time of a source, the number of failed runs in a row, and the start of the failures."""
 
     due_at: datetime | None = None
     failures: int = 0
@@ -37,14 +37,14 @@ async def database_time(c: Connection) -> datetime:
 
 
 async def try_tick(c: Connection) -> bool:
-    """Return whether this transaction runs the tick; others are refused until it ends."""
+    """Try to take the lock of the tick until the end of the transaction; return False if another transaction has it."""
     return await try_hold(c, Lock.TICK)
 
 
-# The host of a URL with its port; a URL without one, such as that of a folder, is a host of its own.
+# The host of a URL with its port; a URL without a host, such as the path of a folder, stands for its own host.
 _HOST = "coalesce(lower(substring({url} from '^[a-z+]+://(?:[^/?#]*@)?(?:www[.])?([^/?#]+)')), {url})"
-# The sources that are due and can start. A live run began before now: one in the future was written by a clock that has
-# been set back since.
+# The sources that are due and can start. A live run must have started before now: a start in the future was written by
+# a clock that has been set back since.
 _DUE = f"""
 with busy as (
     select {_HOST.format(url="source.url")} as host, count(*) as live
@@ -72,16 +72,16 @@ select id, name, url, schedule, due_at, failures
 
 
 async def due_sources(c: Connection, *, limit: int, of_host: int) -> list[DueSource]:
-    """Return sources that are due and can start, oldest first: without a job and a live run.
+    """Return sources that are due and have no job and no live run, the longest overdue first.
 
-    Of one host at most `of_host` sources are returned, less its present jobs: more would wait for each other, and block
-    others.
+    At most `of_host` sources of one host are returned, less its present jobs: more would wait for each other and block
+    other sources.
     """
     return await tuples_of(c, DueSource, _DUE.encode(), {"limit": limit, "of_host": of_host})
 
 
 async def furthest_due(c: Connection, *, days: float, limit: int) -> list[DueSource]:
-    """Return sources whose due time is more than so many days away, the furthest first."""
+    """Return sources whose due time is more than `days` away, the furthest first."""
     query = """
         select source.id, source.name, source.url, source.schedule, source_due.due_at, source_due.failures
           from source_due join source on source.id = source_due.source_id
@@ -91,19 +91,19 @@ async def furthest_due(c: Connection, *, days: float, limit: int) -> list[DueSou
 
 
 async def schedule_of(c: Connection, source_id: int) -> tuple[bool, str | None]:
-    """Return whether a source still exists, and its present schedule."""
+    """Return whether a source still exists, and its schedule."""
     row = await one(c, "select schedule from source where id = %s", [source_id])
     return (False, None) if row is None else (True, row[0])
 
 
 async def kind_and_cursor(c: Connection, source_id: int) -> tuple[str, Any]:
-    """Return kind and cursor of a source; an empty kind if it was removed."""
+    """Return kind and cursor of a source; the kind is empty if the source was removed."""
     row = await one(c, "select kind, cursor from source where id = %s", [source_id])
     return ("", None) if row is None else (row[0], row[1])
 
 
 async def due_status(c: Connection, source_id: int) -> DueStatus:
-    """Return and lock the due status of a source; the default if it has no schedule and no failures."""
+    """Return and lock the due status of a source; the default status if none is stored."""
     row = await one(
         c, "select due_at, failures, failing_since from source_due where source_id = %s for update", [source_id]
     )
@@ -111,7 +111,7 @@ async def due_status(c: Connection, source_id: int) -> DueStatus:
 
 
 async def store_due_status(c: Connection, source_id: int, status: DueStatus) -> None:
-    """Store the due status of a source; the default is stored as no row."""
+    """Store the due status of a source; the default status is stored as no row."""
     if status == DueStatus():
         await c.execute("delete from source_due where source_id = %s", [source_id])
         return
@@ -124,7 +124,7 @@ async def store_due_status(c: Connection, source_id: int, status: DueStatus) -> 
 
 
 async def set_due(c: Connection, source_id: int, at: datetime | None) -> None:
-    """Set when a source is due next, None for only on request, and notify the workers."""
+    """Set the time at which a source is due and notify the workers; None for a source synced only on request."""
     async with c.transaction():
         status = await due_status(c, source_id)
         await store_due_status(c, source_id, status._replace(due_at=at))
@@ -156,7 +156,7 @@ _AUTO = "starts_with(source.schedule, 'every auto') and source.state = 'active'"
 
 
 class PastCheck(NamedTuple):
-    """A run that checked a whole source: its results and its cost."""
+    """A run that checked a whole source: its results and its costs."""
 
     at: datetime
     is_full: bool
@@ -167,7 +167,7 @@ class PastCheck(NamedTuple):
 
 
 class SourceFreshness(NamedTuple):
-    """A source as of its last whole check: when, how its items change, how many there are, what a check costs."""
+    """A source's last check as a whole: its time, change rate, number of items, and cost in requests."""
 
     looked_at: datetime
     rate: ChangeRate
@@ -176,7 +176,7 @@ class SourceFreshness(NamedTuple):
 
 
 class AutoSource(NamedTuple):
-    """An active source with an automatic schedule; `volatile` counts the pages with rates of their own."""
+    """An active source with an automatic schedule; `volatile` is the number of pages with their own rates."""
 
     id: int
     schedule: str
@@ -187,7 +187,7 @@ class AutoSource(NamedTuple):
 
 
 class ChangedPage(NamedTuple):
-    """A page that a run found changed, with its previous check and rate, if known."""
+    """A page that a run found changed, with its previous check and change rate, if known."""
 
     item_id: int
     created_at: datetime
@@ -197,7 +197,7 @@ class ChangedPage(NamedTuple):
 
 
 class VolatilePage(NamedTuple):
-    """A page that was seen to change: when it was last checked, and its rate as of then."""
+    """A page that has changed before: the time of its last check, and its change rate at that time."""
 
     item_id: int
     url: str
@@ -206,7 +206,7 @@ class VolatilePage(NamedTuple):
 
 
 async def past_checks(c: Connection, source_id: int, *, limit: int) -> list[PastCheck]:
-    """Return the last checks of a whole source, newest first."""
+    """Return the last checks of the whole source, newest first."""
     query = f"""
         select started_at, mode = 'full',
                (select coalesce(sum((tally ->> name)::bigint), 0)
@@ -222,7 +222,7 @@ async def past_checks(c: Connection, source_id: int, *, limit: int) -> list[Past
 
 
 async def modified_dates(c: Connection, source_id: int, *, limit: int) -> list[str]:
-    """Return the modification dates of datasets, or of a sample: the keys are in random order."""
+    """Return the modification dates of datasets among the first `limit` items by key, a random sample."""
     query = """
         select record ->> 'modified' from (select record, media_type from item where source_id = %s order by key
                  limit %s) as sample where media_type = %s and record ->> 'modified' is not null
@@ -231,7 +231,7 @@ async def modified_dates(c: Connection, source_id: int, *, limit: int) -> list[s
 
 
 async def histories(c: Connection, source_id: int, *, limit: int) -> list[tuple[int, float]]:
-    """Return how often items, or a sample of them, changed since they were created, and how many seconds ago."""
+    """Return the number of changes and the age in seconds of the first `limit` items by key, a random sample."""
     query = """
         select revision - 1, extract(epoch from now() - created_at)::float8
           from item where source_id = %s order by key limit %s
@@ -241,7 +241,7 @@ async def histories(c: Connection, source_id: int, *, limit: int) -> list[tuple[
 
 
 async def freshness(c: Connection, source_id: int) -> SourceFreshness | None:
-    """Return the freshness of a source, if it was ever checked whole."""
+    """Return the freshness of a source; None if it was never checked as a whole."""
     statement = "select looked_at, shape, span_s, items, requests from source_freshness where source_id = %s"
     row = await one(c, statement, [source_id])
     return SourceFreshness(row[0], ChangeRate(*row[1:3]), *row[3:]) if row else None
@@ -260,7 +260,7 @@ async def store_freshness(c: Connection, source_id: int, freshness: SourceFreshn
 
 
 async def auto_sources(c: Connection) -> list[AutoSource]:
-    """Return all sources that share the requests of a day."""
+    """Return all sources with an automatic schedule; they share the daily requests."""
     query = f"""
         select source.id, source.schedule, known.items, known.requests, known.shape, known.span_s,
                (select count(*) from item_change_rate page where page.source_id = source.id)
@@ -274,7 +274,7 @@ async def auto_sources(c: Connection) -> list[AutoSource]:
 
 
 async def volatile_sample(c: Connection, *, limit: int) -> tuple[int, list[tuple[int, ChangeRate]]]:
-    """Return how many pages have rates of their own, and a sample of them with their sources."""
+    """Return the number of pages with their own change rates, and a sample of their source ids and rates."""
     pages = f"from item_change_rate page join source on source.id = page.source_id where {_AUTO}"
     sample = f"select source_id, shape, span_s {pages} order by hashint8(item_id) limit %s"
     rows = await all_rows(c, sample, [limit])
@@ -282,7 +282,7 @@ async def volatile_sample(c: Connection, *, limit: int) -> tuple[int, list[tuple
     return await number(c, f"select count(*) {pages}"), rates
 
 
-# The volatile pages of a source, the most volatile first. Walks since a page's own check have found it unchanged.
+# The volatile pages of a source, the most volatile first. Whole checks since a page's own check found it unchanged.
 _PAGES = """
 select page.item_id, item.url, greatest(page.looked_at, known.looked_at), page.shape,
        page.span_s + greatest(0, extract(epoch from known.looked_at - page.looked_at))::float8
@@ -292,13 +292,13 @@ select page.item_id, item.url, greatest(page.looked_at, known.looked_at), page.s
 
 
 async def volatile_pages(c: Connection, source_id: int, *, limit: int) -> list[VolatilePage]:
-    """Return the volatile pages of a source, those that change most often first."""
+    """Return the volatile pages of a source, the most frequently changing first."""
     rows = await all_rows(c, _PAGES, [source_id, limit])
     return [VolatilePage(item_id, url, at, ChangeRate(shape, span_s)) for item_id, url, at, shape, span_s in rows]
 
 
 async def changed_pages(c: Connection, source_id: int, run_id: int, *, since: datetime) -> list[ChangedPage]:
-    """Return the items that a run found changed, from its lines of the log since it began."""
+    """Return the items that a run found changed, according to the log since `since`, the start of the run."""
     query = """
         select distinct item.id, item.created_at, item_check.last_modified, page.looked_at, page.shape, page.span_s
           from change
@@ -318,7 +318,7 @@ async def changed_pages(c: Connection, source_id: int, run_id: int, *, since: da
 async def store_page_rates(
     c: Connection, source_id: int, at: datetime, rates: Sequence[tuple[int, ChangeRate]]
 ) -> None:
-    """Store the change rates of pages as of a check."""
+    """Store the change rates of pages at the time of a check."""
     if not rates:
         return
     columns = [(item_id, rate.shape, rate.span_s) for item_id, rate in rates]
@@ -333,7 +333,7 @@ async def store_page_rates(
 
 
 async def note_unchanged(c: Connection, at: datetime, item_ids: Sequence[int]) -> None:
-    """Record that volatile pages were checked between two walks and had not changed."""
+    """Record that volatile pages were found unchanged by a check between two whole checks."""
     statement = """
         update item_change_rate set span_s = span_s + greatest(0, extract(epoch from %s - looked_at)), looked_at = %s
          where item_id = any(%s) and looked_at < %s
@@ -342,14 +342,14 @@ async def note_unchanged(c: Connection, at: datetime, item_ids: Sequence[int]) -
 
 
 async def price(c: Connection, *, younger_than_s: float) -> tuple[float, float] | None:
-    """Return what a request must save and the stretch of the longest intervals; None if they are outdated."""
+    """Return the staleness that each request must avoid, and the factor of the longest intervals; None if outdated."""
     statement = "select price_s, stretch from refresh_price where at > now() - make_interval(secs => %s)"
     row = await one(c, statement, [younger_than_s])
     return (row[0], row[1]) if row else None
 
 
 async def store_price(c: Connection, price_s: float, stretch: float) -> None:
-    """Store what a request must save, unless another transaction does so now: nobody waits for this row."""
+    """Store the staleness that each request must avoid; skip it if another transaction is storing it, so none waits."""
     statement = f"""
         insert into refresh_price (price_s, stretch) select %s, %s
          where {Lock.PRICE.tried()}
@@ -359,7 +359,7 @@ async def store_price(c: Connection, price_s: float, stretch: float) -> None:
 
 
 async def requests_of_day(c: Connection) -> int:
-    """Return how many requests automatic schedules made in a day, without first harvests."""
+    """Return the number of requests of automatic schedules in the last day, without first harvests."""
     query = f"""
         select coalesce(sum((tally ->> 'requests')::bigint), 0) from run join source on source.id = run.source_id
          where run.started_at > now() - interval '1 day' and run.mode = 'incremental' and {_AUTO}

@@ -1,4 +1,4 @@
-"""Schemas, whose versions never change; the schemas attached to each source; and the work lists of their extraction."""
+"""Store schemas, whose versions never change; the schemas attached to each source; and their work lists."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SELECT = "select name, version, definition, bundled, created_at from schema"
 
 
 async def add(c: Connection, schema: Schema) -> Schema:
-    """Store a version. The same one again is accepted, a different one under the same version is refused."""
+    """Store a version of a schema; raise if it is stored already with another definition."""
     try:
         async with c.transaction():
             await c.execute(
@@ -50,7 +50,7 @@ async def add(c: Connection, schema: Schema) -> Schema:
 
 
 async def number_of(c: Connection, schema: Schema) -> int:
-    """Return the number of a stored version."""
+    """Return the id of a stored version."""
     schema_id = await scalar(c, "select id from schema where name = %s and version = %s", [schema.name, schema.version])
     if schema_id is None:
         raise NotFoundError(f"There is no schema {schema.ref}.")
@@ -58,16 +58,16 @@ async def number_of(c: Connection, schema: Schema) -> int:
 
 
 async def every(c: Connection, name: str | None = None) -> list[Schema]:
-    """Return all versions, or those of one name, by name and number."""
+    """Return all versions, or those of the schema `name`, ordered by name and number."""
     return await tuples_of(
         c, Schema, _SELECT + " where %(name)s::text is null or name = %(name)s order by name, number", {"name": name}
     )
 
 
 async def find(c: Connection, ref: SchemaRef, *, locked: bool = False) -> Schema | None:
-    """Return the highest stored version that a reference matches.
+    """Return the highest stored version that a reference matches; None if there is none.
 
-    If `locked`, nothing new can use versions of this name until the transaction ends.
+    If `locked`, no other transaction can start to use versions of this schema until this transaction ends.
     """
     if locked:
         await c.execute("select from schema where name = %s for update", [ref.name])
@@ -75,7 +75,7 @@ async def find(c: Connection, ref: SchemaRef, *, locked: bool = False) -> Schema
 
 
 async def use_of(c: Connection, schema: Schema) -> SchemaUse:
-    """Return the sources that use a version, and how many extractions it has."""
+    """Return the sources that use a version, and the number of extractions made with it."""
     schema_id = await number_of(c, schema)
     query = """
         select source.name from source_schema join source on source.id = source_id where schema_id = %s
@@ -87,10 +87,10 @@ async def use_of(c: Connection, schema: Schema) -> SchemaUse:
 
 
 async def remove(c: Connection, schema: Schema) -> None:
-    """Delete a version with everything extracted under it.
+    """Delete a version with all data extracted with it.
 
-    Sources that use another version of it check all items again: data that did not change keeps the version of the
-    schema under which it was first extracted, and may be gone now.
+    Sources that use another version of the schema check all items again: unchanged data keeps the schema version of
+    its first extraction, so their data may be deleted here too.
     """
     schema_id = await number_of(c, schema)
     await c.execute("delete from source_schema where schema_id = %s", [schema_id])
@@ -104,7 +104,7 @@ async def remove(c: Connection, schema: Schema) -> None:
 
 
 def highest(ref: SchemaRef, stored: Sequence[Schema]) -> Schema | None:
-    """Return the highest version that a reference matches."""
+    """Return the highest version that a reference matches; None if there is none."""
     matching = [schema for schema in stored if schema.name == ref.name and ref.means(schema.number)]
     return max(matching, key=lambda schema: schema.number, default=None)
 
@@ -125,9 +125,9 @@ class AttachedSchema(NamedTuple):
 
     @property
     def key(self) -> dict[str, Any]:
-        """The parameters of the statements below: source, name, and patterns for LIKE.
+        """The parameters of the statements below: source, schema name, and patterns for LIKE.
 
-        A star in a pattern matches any part of a URL; a pattern without one may match anywhere.
+        A star in a pattern matches any part of a URL; a pattern without a star may match anywhere.
         """
         only = []
         for pattern in self.only_urls:
@@ -137,7 +137,7 @@ class AttachedSchema(NamedTuple):
 
 
 class PendingItem(NamedTuple):
-    """An entry of the work list: the last change of an item, and the item if it still exists."""
+    """An entry of the work list: the last change of an item, and the item, if it still exists."""
 
     number: int
     key: Hash
@@ -177,10 +177,10 @@ async def attach(
     conditions: Sequence[str] | None = None,
     only_urls: Sequence[str] | None = None,
 ) -> None:
-    """Attach a schema to a source, or change how the source uses it; None leaves a setting as it is.
+    """Attach a schema to a source, or change its settings for the source; None leaves a setting unchanged.
 
-    Another version puts all items on the work list. Other `only_urls` read the whole log again, for items that match
-    now or no longer do.
+    A different version puts all items on the work list. Different `only_urls` cause the whole log to be read again,
+    for items that match now or no longer match.
     """
     is_attached = await scalar(
         c, "select true from source_schema where source_id = %s and schema_id = %s", [source_id, schema_id]
@@ -222,12 +222,12 @@ async def attach(
 
 
 async def detach(c: Connection, source_id: int, name: str) -> bool:
-    """Detach a schema from a source; the extraction history stays."""
+    """Detach a schema from a source and return whether it was attached; the extraction history stays."""
     return bool(await affected(c, "delete from source_schema where source_id = %s and name = %s", [source_id, name]))
 
 
 async def extract_again(c: Connection, source_id: int, name: str) -> int:
-    """Put all items of a source on the work list; return the new number of replays."""
+    """Put all items of a source on the work list; return the new replay counter."""
     statement = """
         update source_schema set extracted_to = 0, replays = replays + 1 where source_id = %s and name = %s
         returning replays
@@ -253,8 +253,8 @@ select key, max(number) as number
    and kind in ('created', 'updated', 'amended', 'deleted', 'moved')
  group by key
 """
-# The present item and the last check of a line. For a schema, an item whose address does not match does not exist; one
-# that matches again has come back.
+# The present item and the last check of a line. An item whose URL does not match `only_urls` does not exist for the
+# schema; when it matches again, it counts as returned.
 _STATE = """
   left join item on item.source_id = %(source)s and item.key = line.key
        and (%(only)s::text[] is null or item.url like any(%(only)s))
@@ -270,10 +270,10 @@ and (item.id is not null or checked.state <> 'gone')
 async def work_list(
     c: Connection, used: AttachedSchema, *, after: int, upto: int, again: bool = False, limit: int | None = None
 ) -> array[int]:
-    """Return the numbers of the log lines to extract: for each item its last change, in order.
+    """Return the numbers of the log lines to extract: the last change of each item, in order.
 
-    Items that were extracted since are left out, unless `again`. The log is read once, and a number takes eight bytes:
-    a million items take 8 MB, in this process and in one value of the database.
+    Items already extracted since that change are left out, unless `again`. The log is read once, and a number takes
+    eight bytes: a million items take 8 MB, in this process and in one value of the database.
     """
     packed: bytes | None = await scalar(
         c,
@@ -295,7 +295,7 @@ async def work_list(
 async def pending(
     c: Connection, used: AttachedSchema, numbers: Sequence[int], *, again: bool = False
 ) -> list[PendingItem]:
-    """Return some items of the work list as they are now, without those that were extracted since it was made."""
+    """Return items of the work list in their present state; leave out items extracted since the list was made."""
     query = f"""
         select line.number, line.key, coalesce(item.url, line.url), item.title, item.text, item.record,
                item.source_record, item.media_type, item.content_hash
@@ -321,7 +321,7 @@ async def count_pending(c: Connection, used: AttachedSchema, *, upto: int) -> in
 
 
 async def follow_moves(c: Connection, used: AttachedSchema, *, upto: int) -> None:
-    """Move the extraction history of items to their new addresses."""
+    """Move the extraction history of moved items to their new URLs."""
     query = """
         select moved_from, key, url from change where source_id = %s and number > %s and number <= %s
            and kind = 'moved' and moved_from is not null order by number
@@ -348,9 +348,9 @@ async def follow_moves(c: Connection, used: AttachedSchema, *, upto: int) -> Non
 
 
 async def mark_extracted(c: Connection, used: AttachedSchema, number: int) -> None:
-    """Note that the log is extracted up to a line, and that nothing waits any more.
+    """Store that the log is extracted up to line `number`, and that extraction no longer waits.
 
-    Nothing is noted if the items were put on the work list again after `used` was read.
+    Nothing is stored if the items were put on the work list again after `used` was read.
     """
     statement = """
         update source_schema set extracted_to = greatest(extracted_to, %s), waits_for = null, waits_until = null,
@@ -361,7 +361,7 @@ async def mark_extracted(c: Connection, used: AttachedSchema, number: int) -> No
 
 
 async def wait(c: Connection, used: AttachedSchema, reason: str, *, code: str, until: datetime | None) -> None:
-    """Note why extraction waits, and until when."""
+    """Store why extraction waits, and until when."""
     await c.execute(
         "update source_schema set waits_for = %s, waits_code = %s, waits_until = %s where source_id = %s and name = %s",
         [error_within(reason), code, until, used.source_id, used.schema.name],
@@ -369,7 +369,7 @@ async def wait(c: Connection, used: AttachedSchema, reason: str, *, code: str, u
 
 
 async def waits(c: Connection, source_id: int) -> tuple[datetime | None, str | None]:
-    """Return until when the extraction of a source waits, and the code of the error it waits for."""
+    """Return when the extraction of a source stops waiting and the error code; (None, None) if it does not wait."""
     query = """
         select waits_until, waits_code from source_schema where source_id = %s and waits_for is not null
          order by waits_until limit 1
@@ -379,7 +379,7 @@ async def waits(c: Connection, source_id: int) -> tuple[datetime | None, str | N
 
 
 async def is_behind(c: Connection, source_id: int) -> bool:
-    """Return whether a source has schemas and changes that may have to be extracted."""
+    """Return whether a source has schemas and changes that are not extracted yet."""
     return bool(
         await scalar(
             c,

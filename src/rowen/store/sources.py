@@ -1,4 +1,4 @@
-"""Sources, and the notes of their connectors, by room and name."""
+"""Store sources, and the notes of their connectors, which have a room and a name."""
 
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -64,7 +64,7 @@ async def add(
 async def every(
     c: Connection, *, after: str | None = None, limit: int | None = None, counted: bool = False
 ) -> list[Source]:
-    """Return the sources by name, from the one after the name `after` on; items are counted only if `counted`."""
+    """Return the sources by name; with `after`, only sources after this name. Items are counted only if `counted`."""
     where = "" if after is None else "where source.name > %(after)s"
     statement = f"{_EVERY} {where} order by source.name limit %(limit)s"
     return await list_of(c, Source, statement.encode(), {"after": after, "limit": limit, "counted": counted})
@@ -101,19 +101,19 @@ async def need(c: Connection, name: str) -> None:
 
 
 async def ids(c: Connection, names: Sequence[str]) -> dict[str, int]:
-    """Return the ids of these sources."""
+    """Return the ids of the sources with these names, by name; missing sources are left out."""
     return dict(await all_rows(c, "select name, id from source where name = any(%s)", [list(names)]))
 
 
 async def by_id(c: Connection, source_id: int) -> Source | None:
-    """Return the source with this id, None if it was removed; its items are not counted."""
+    """Return the source with this id; None if it was removed. Its items are not counted."""
     return await first_of(c, Source, _ONE + " where source.id = %(id)s", {"id": source_id, "counted": False})
 
 
 async def edit(
     c: Connection, source_id: int, *, name: str, options: Mapping[str, Any], schedule: str | None, keep_cursor: bool
 ) -> None:
-    """Change a source; without its cursor, it is read from the beginning."""
+    """Change a source; unless `keep_cursor`, delete its cursor, so that it is read from the beginning."""
     try:
         statement = """
             update source set name = %s, schedule = %s, options = %s, cursor = case when %s then cursor end
@@ -130,12 +130,15 @@ async def set_state(c: Connection, source_id: int, state: SourceState) -> None:
 
 
 async def take_turns(c: Connection) -> None:
-    """Wait until no other process declares sources, and block others until the transaction ends."""
+    """Wait until no other process applies declarations of sources, and block others until the transaction ends."""
     await hold(c, Lock.SOURCES)
 
 
 async def remove(c: Connection, sources: Sequence[Source]) -> int:
-    """Remove sources with all their items; the deletions are logged last, to hold the log's lock briefly."""
+    """Remove sources with all their items and return the number of items.
+
+    The deletions are logged last, so that the log's lock is held only briefly.
+    """
     removed: list[tuple[Source, list[changes.LogLine]]] = []
     for source in sources:
         await c.execute("select from source where id = %s for update", [source.id])
@@ -153,7 +156,7 @@ async def remove(c: Connection, sources: Sequence[Source]) -> int:
 
 
 async def move_cursor(c: Connection, source_id: int, cursor: Cursor, *, version: str | None = None) -> None:
-    """Store the cursor of a source, and the version that was read, if it is given."""
+    """Store the cursor of a source; if `version` is given, also the version of the source that was read."""
     await c.execute(
         "update source set cursor = %s::jsonb, version = coalesce(%s, version) where id = %s",
         [canonical_json(cursor).decode(), version, source_id],
@@ -164,12 +167,12 @@ _NOTES_BATCH = 2_000  # rows in memory: a page of a feed has fewer, and each tak
 
 
 def _note_key(name: str) -> bytes:
-    """Return the key of a note: names may be longer than an index allows."""
+    """Return the key of a note, a hash of its name, which may be too long for an index."""
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
 
 
 async def recall_notes(c: Connection, source_id: int, room: str, names: Sequence[str]) -> dict[str, Any]:
-    """Return the notes with these names; missing ones are left out."""
+    """Return the notes with these names; missing notes are left out."""
     by_key = {_note_key(name): name for name in names}
     query = "select key, value from source_note where source_id = %s and room = %s and key = any(%b::bytea[])"
     rows = await all_rows(c, query, [source_id, room, list(by_key)])
@@ -189,7 +192,7 @@ async def all_notes(c: Connection, source_id: int, room: str) -> AsyncIterator[d
 
 
 async def count_notes(c: Connection, source_ids: Sequence[int]) -> dict[int, dict[str, int]]:
-    """Return how many notes of each of these sources are in each room."""
+    """Return the number of notes in each room, by source."""
     select = "select source_id, room, count(*) from source_note where source_id = any(%s) group by 1, 2"
     counts: dict[int, dict[str, int]] = {}
     for source_id, room, number in await all_rows(c, select, [list(source_ids)]):
@@ -205,7 +208,7 @@ async def forget_notes(c: Connection, source_id: int) -> None:
 async def write_notes(
     c: Connection, source_id: int, notes: Mapping[NoteName, Any], *, run_id: int | None = None
 ) -> None:
-    """Store the notes of a run; one that is None is deleted."""
+    """Store the notes of a run; a note whose value is None is deleted."""
     stored = [
         (source_id, room, _note_key(name), name, Jsonb(value), run_id)
         for (room, name), value in notes.items()

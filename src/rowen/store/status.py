@@ -1,4 +1,4 @@
-"""The status of the whole system, in a few statements that are fast enough for each page."""
+"""Read the status of the whole system, in a few statements that are fast enough for each page."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -14,23 +14,24 @@ from rowen.store.rows import all_rows, list_of, number, one, only
 
 
 class ItemCounts(NamedTuple):
-    """The number of items of each source, by its id, as of a line of the log."""
+    """The number of items of each source, by source id, as of a line of the log."""
 
     items: dict[int, int]
     number: int
 
 
 async def count_items(c: Connection) -> ItemCounts:
-    """Count all items, and return up to which line of the log; must be the first step of a transaction."""
+    """Count all items, and return the newest line of the log too; must be the first step of a transaction."""
     await c.execute("set transaction isolation level repeatable read")
     rows = await all_rows(c, "select source_id, count(*) from item group by source_id")
     return ItemCounts(dict(rows), await number(c, "select max(number) from change"))
 
 
 async def counted_since(c: Connection, before: ItemCounts) -> ItemCounts:
-    """Update the counts from later lines of the log, which is faster than counting.
+    """Update the counts from later lines of the log, which is faster than counting again.
 
-    An item that moved was created under its new address first, and is merged with the old item by the move.
+    A moved item was first logged as created at its new URL; the move then merged it with the old item. So a move
+    subtracts one.
     """
     query = """
         select source_id, count(*) filter (where kind = 'created')
@@ -88,12 +89,12 @@ async def switched_off(c: Connection) -> tuple[SwitchedOff, ...]:
 
 
 async def stale_shares(c: Connection) -> dict[int, float]:
-    """Return the expected share of stale items of each source, where it is known."""
+    """Return the expected share of stale items of each source for which it is known."""
     return dict(await all_rows(c, "select source_id, stale from source_stale"))
 
 
-# What runs found, spent and avoided. The cost of an item that is requested and read is that of the run that read most,
-# among the first one, which reads everything, and the last ten; a source that never read any avoids nothing known.
+# What runs found, spent and avoided. The cost of reading an item is taken from one run of the source: the one that read
+# most items among its first run, which reads everything, and its last ten. Without such a run nothing is avoided.
 _SAVINGS = """
 with lately as (
     select source_id, count(*) as runs, {sums}
@@ -133,7 +134,7 @@ _AVOIDED = "select coalesce(sum(tokens), 0), coalesce(sum(usd), 0) from avoided_
 
 
 async def savings(c: Connection, since: datetime) -> Savings:
-    """Return what runs since a moment found, spent and avoided."""
+    """Return what runs found, spent and avoided since `since`."""
     sums = ", ".join(f"coalesce(sum({name}), 0) as {name}" for name in _SUMMED)
     statement = _SAVINGS.format(sums=sums, columns=", ".join(f"{name} float8" for name in _SUMMED))
     row = await only(c, statement.encode(), [since])
@@ -149,7 +150,7 @@ _COUNTS = ("created", "updated", "amended", "unchanged", "deleted", "failed", "n
 
 
 async def newest_run(c: Connection) -> tuple[int, int]:
-    """Return the number of the last run, and how many runs are live; they differ if a run began or ended."""
+    """Return the id of the last run and the number of live runs; either changes when a run begins or ends."""
     last, live = await only(c, "select max(id), (select count(*) from run where status = 'running') from run")
     return last or 0, live
 
@@ -173,9 +174,9 @@ async def last_runs(c: Connection, names: list[str], limit: int) -> dict[str, li
 
 
 async def troubles(c: Connection, source: str, since: datetime, limit: int) -> list[TroubleGroup]:
-    """Return why items of a source failed since a moment, the most frequent reason first.
+    """Return the reasons why items of a source failed since `since`, the most frequent first.
 
-    The address of the item is taken out of each error, so that equal reasons are equal texts.
+    The URL of the item is removed from each error, so that equal reasons are equal texts.
     """
     query = """
         select reason as error, min(hint) as hint, count(*) as items, min(quarantine.url) as url

@@ -1,4 +1,4 @@
-"""Webhooks, their pending changes, and the results of their deliveries."""
+"""Store webhooks, their pending changes, and the results of their deliveries."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from rowen.store.changes import LogBatch, read_after
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, column, list_of, one
 
-# Delivery results of a webhook that are stored: a day of a busy one.
+# Delivery results that are stored per webhook: one day of a busy webhook.
 _DELIVERIES_KEPT = 10_000
 
 _SELECT = """
@@ -22,8 +22,8 @@ select id, name, url, secrets, sources, kinds, query, after, state, failures, fa
        greatest((select coalesce(max(number), 0) from change) - after - cardinality(ahead), 0) as waiting, form, replays
   from webhook
 """
-# Merges the delivered numbers. Two processes may call one webhook, after one was frozen or on request; both know what
-# they have delivered, so both count. Only a delivery begun before a replay does not.
+# Merges the delivered numbers. Two processes may call one webhook, on request or after one process was frozen. Each
+# knows its own deliveries, so both are merged. Only a delivery that began before a replay is not counted.
 _DELIVERED = """
 after = case when replays = %(replays)s then greatest(after, %(after)s) else after end,
 ahead = case when replays = %(replays)s
@@ -44,7 +44,7 @@ select id from webhook
 
 
 class Attempt(NamedTuple):
-    """The result of one call."""
+    """The result of one call of a webhook."""
 
     number: int
     status: int | None
@@ -77,7 +77,7 @@ async def get(c: Connection, name: str) -> Webhook:
 
 
 async def by_id(c: Connection, webhook_id: int) -> Webhook | None:
-    """Return a webhook by its number; None if it was removed."""
+    """Return a webhook by its id; None if it was removed."""
     row = await one(c, f"{_SELECT} where id = %s".encode(), [webhook_id])
     return _webhook(row) if row else None
 
@@ -113,12 +113,12 @@ async def set_state(c: Connection, webhook_id: int, state: WebhookState) -> None
 
 
 async def set_secrets(c: Connection, webhook_id: int, secrets: Sequence[str]) -> None:
-    """Change the secrets that sign calls."""
+    """Change the secrets with which calls are signed."""
     await c.execute("update webhook set secrets = %s where id = %s", [list(secrets), webhook_id])
 
 
 async def set_after(c: Connection, webhook_id: int, after: int) -> None:
-    """Continue after another number; an earlier one repeats changes."""
+    """Continue after another change number; an earlier number repeats changes."""
     await c.execute(
         "update webhook set after = %s, ahead = '{}', replays = replays + 1, next_try_at = null where id = %s",
         [after, webhook_id],
@@ -126,12 +126,12 @@ async def set_after(c: Connection, webhook_id: int, after: int) -> None:
 
 
 async def ready(c: Connection) -> list[int]:
-    """Return the webhooks with changes to send now and no job that sends them."""
+    """Return the ids of webhooks with changes to send now and no job that sends them."""
     return await column(c, f"{READY} order by id".encode())
 
 
 async def pending(c: Connection, webhook: Webhook, *, limit: int) -> LogBatch:
-    """Return the next changes that a webhook wants and has not acknowledged yet."""
+    """Return the next changes that match a webhook's filter and are not delivered yet."""
     return await read_after(
         c,
         webhook.after,
@@ -151,7 +151,7 @@ async def pending(c: Connection, webhook: Webhook, *, limit: int) -> LogBatch:
 
 
 async def record(c: Connection, webhook_id: int, attempts: Sequence[Attempt]) -> None:
-    """Store the results of calls, and delete the oldest ones."""
+    """Store the results of calls, and delete the oldest results."""
     if not attempts:
         return
     columns = [list(column) for column in zip(*attempts, strict=True)]
@@ -169,7 +169,7 @@ async def record(c: Connection, webhook_id: int, attempts: Sequence[Attempt]) ->
 
 
 async def settle_success(c: Connection, webhook: Webhook, *, after: int, ahead: Sequence[int] = ()) -> None:
-    """Record that all changes up to a number were delivered, and those `ahead`."""
+    """Record that all changes up to the number `after` were delivered, and later ones with the numbers `ahead`."""
     statement = f"""
         update webhook set {_DELIVERED}, failures = 0, failing_since = null, next_try_at = null, last_error = null
          where id = %(id)s
@@ -180,7 +180,7 @@ async def settle_success(c: Connection, webhook: Webhook, *, after: int, ahead: 
 async def settle_failure(
     c: Connection, webhook: Webhook, *, after: int, ahead: Sequence[int], error: str, wait_s: float, disabled: bool
 ) -> None:
-    """Record what was delivered before a call failed, and when to retry or that the webhook is disabled."""
+    """Record the changes delivered before a call failed, and when to retry or that the webhook is disabled."""
     await c.execute(
         f"update webhook set {_DELIVERED}, failures = failures + 1,"  # noqa: S608 (a constant)
         " failing_since = coalesce(failing_since, now()), next_try_at = now() + make_interval(secs => %(wait_s)s),"

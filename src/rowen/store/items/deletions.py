@@ -1,8 +1,8 @@
-"""Deletions: missing items of a run, pending deletions, items reported gone, and copies of deleted items.
+"""Delete items: missing items of a run, pending deletions, items reported gone, and copies of deleted items.
 
-A run lists what it found missing in a table of its last transaction. From there an item moves, is deleted, or stays
-with a pending deletion until it is seen again, somebody decides, or it is overdue. Functions on this table must run
-inside that transaction; nothing of the table outlives it.
+In its last transaction a run writes the missing items into a temporary table. Each of them then moves, is deleted, or
+gets a pending deletion. A pending deletion lasts until the item is seen again, a user decides, or it is overdue.
+Functions on the temporary table must run inside that transaction.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -22,7 +22,7 @@ _LINES_AT_ONCE = 5000
 
 
 async def note_unseen(c: Connection, source_id: int, seen: Iterable[int], *, reported: Iterable[int]) -> int:
-    """List the items of a source that were not seen as missing; `reported` are those that it reported gone itself."""
+    """List items that are not in `seen` as missing; items in `reported` are marked as reported gone by the source."""
     await create_missing_table(c)
     await c.execute("create temporary table seen (id bigint) on commit drop")
     for batch in _batches(seen):
@@ -40,7 +40,7 @@ async def note_unseen(c: Connection, source_id: int, seen: Iterable[int], *, rep
 
 
 async def note_gone(c: Connection, source_id: int, reported: Iterable[int]) -> int:
-    """List the items that the source reported gone as missing."""
+    """Add the items that a source reported gone to the missing items; return how many exist."""
     await create_missing_table(c)
     for batch in _batches(reported):
         statement = """
@@ -58,19 +58,19 @@ async def mark_all_deleted(c: Connection) -> None:
 
 
 async def mark_deleted(c: Connection, ids: Iterable[int]) -> int:
-    """Mark those of these items that are missing for deletion; return how many."""
+    """Mark the items in `ids` that are missing for deletion; return their number."""
     statement = "update missing set marked = true where id = any(%b::bigint[])"
     return sum([await affected(c, statement, [batch]) for batch in _batches(ids)])
 
 
 async def unmark_unconfirmed(c: Connection) -> int:
-    """Unmark items that only vanished, without a report; return how many stay marked."""
+    """Unmark items that the source did not report gone; return how many items stay marked."""
     await c.execute("update missing set marked = false where marked and not reported")
     return await number(c, "select count(*) from missing where marked")
 
 
 async def delete_marked(c: Connection, *, copies: bool) -> None:
-    """Delete the marked items with passages, checks and revisions; with `copies`, keep a last copy of each."""
+    """Delete the marked items with passages, checks and revisions; with `copies`, keep a copy of each item."""
     if copies:
         await c.execute(_COPY_WITHDRAWN)
     await c.execute(
@@ -112,14 +112,14 @@ def _batches(ids: Iterable[int]) -> Iterable[list[int]]:
 
 
 class EarlierDeletions(NamedTuple):
-    """Pending deletions of earlier runs, and when the first item of the source was withdrawn."""
+    """Pending deletions of earlier runs, and the time of the oldest copy of a deleted item, if any."""
 
     item_ids: list[int]
     withdrawn_since: datetime | None
 
 
 async def pending(c: Connection, source_id: int) -> EarlierDeletions:
-    """Return the pending deletions of a source."""
+    """Return the earlier deletions of a source."""
     query = """
         select array(select item_id from item_held where source_id = %(source)s),
                (select min(at) from withdrawn where source_id = %(source)s)
@@ -129,20 +129,20 @@ async def pending(c: Connection, source_id: int) -> EarlierDeletions:
 
 
 async def count_pending(c: Connection, source_id: int) -> int:
-    """Return how many deletions of a source wait for a decision."""
+    """Return how many pending deletions of a source wait for a decision."""
     return await number(c, "select count(*) from item_held where source_id = %s and kept_at is null", [source_id])
 
 
 async def unmark_kept(c: Connection) -> int:
-    """Remove items that somebody decided to keep from the missing ones; return how many."""
+    """Remove items that a user decided to keep from the missing items; return how many."""
     return await affected(c, "delete from missing using item_held where item_id = id and item_held.kept_at is not null")
 
 
 async def mark_overdue(c: Connection, source_id: int, *, runs: int, days: float) -> int:
-    """Mark items for deletion that their source has not shown for so many runs and days; return how many.
+    """Mark missing items whose deletion has been pending for `runs` runs and `days` days; return how many.
 
-    An item that only vanished is missed by complete runs alone, one that was reported gone by every completed run. The
-    run that is about to end counts as well.
+    For an item reported gone every completed run counts, for any other item only complete runs. The run that is about
+    to end counts as well.
     """
     statement = """
         update missing set marked = true
@@ -159,7 +159,7 @@ async def mark_overdue(c: Connection, source_id: int, *, runs: int, days: float)
 
 
 async def add_pending(c: Connection, source_id: int, run_id: int) -> int:
-    """Make missing items that are not marked pending deletions; return how many of these are new."""
+    """Add pending deletions of the missing items that are not marked; return how many are new."""
     statement = """
         insert into item_held (item_id, source_id, run_id) select id, %s, %s from missing where not marked
         on conflict do nothing
@@ -174,12 +174,12 @@ async def remove_pending(c: Connection, item_ids: Sequence[int]) -> None:
 
 
 async def pending_among(c: Connection, item_ids: Sequence[int]) -> set[int]:
-    """Return those of these items that have a pending deletion."""
+    """Return the ids in `item_ids` that have a pending deletion."""
     return set(await column(c, "select item_id from item_held where item_id = any(%b::bigint[])", [list(item_ids)]))
 
 
 async def keep_pending(c: Connection, source_id: int, keys: Sequence[Hash]) -> set[Hash]:
-    """Keep items with a pending deletion, whatever their source says; return the keys that were found."""
+    """Keep items with a pending deletion, even if their source no longer has them; return the keys that were found."""
     statement = """
         update item_held set kept_at = coalesce(kept_at, now()) from item where item.id = item_id
            and item.source_id = %s and key = any(%s) returning key
@@ -207,7 +207,7 @@ async def reported_gone(c: Connection, source_id: int) -> list[int]:
 
 
 async def mark_gone(c: Connection, source_id: int, item_ids: Sequence[int]) -> None:
-    """Note items that their source reported gone; items that no longer exist are ignored."""
+    """Store that a source reported items gone; ignore items that no longer exist."""
     if item_ids:
         statement = """
             insert into item_gone (item_id, source_id)
@@ -217,7 +217,7 @@ async def mark_gone(c: Connection, source_id: int, item_ids: Sequence[int]) -> N
 
 
 async def unmark_gone(c: Connection, item_ids: Sequence[int]) -> None:
-    """Delete the marks "reported gone" of items that were seen again."""
+    """Delete the notes "reported gone" of items that were seen again."""
     if item_ids:
         await c.execute("delete from item_gone where item_id = any(%b::bigint[])", [list(item_ids)])
 
@@ -238,7 +238,7 @@ on conflict (source_id, key) do nothing
 
 
 async def restore_withdrawn(c: Connection, source_id: int, item_ids: Sequence[int], *, revisions_kept: int) -> None:
-    """Continue the history of withdrawn items in their new rows: their last texts become revisions."""
+    """Restore the history of deleted items that were created again: their last texts become revisions."""
     statement = """
         with back as (
             delete from withdrawn using item
@@ -266,7 +266,7 @@ async def restore_withdrawn(c: Connection, source_id: int, item_ids: Sequence[in
 
 
 async def expire_withdrawn(c: Connection, source_id: int, *, days: float) -> None:
-    """Delete copies older than so many days, the oldest 2,000 at a time: some megabytes per transaction."""
+    """Delete copies older than `days`, the oldest 2,000 at a time: some megabytes per transaction."""
     statement = """
         delete from withdrawn where item_id in (select item_id from withdrawn where source_id = %s
                    and at <= now() - make_interval(secs => %s) order by at limit 2000)

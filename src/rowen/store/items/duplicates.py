@@ -1,4 +1,4 @@
-"""Datasets that several portals publish: their groups, and the catalog in which each dataset stands once."""
+"""Group datasets that several portals publish, and read the catalog, which lists each dataset once."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,13 +10,13 @@ from rowen.store.items.items import whole
 from rowen.store.rows import all_rows, column
 
 STEPS = 8
-"""Portals between the original and a copy: city, region, nation, union. The bound is against artificial chains."""
+"""Maximum number of portals from the original to a copy (city, region, nation, union); stops artificial chains."""
 # Datasets that are marked in one transaction: as many as a group of a harvest, so that it is short.
 _MARKED_AT_ONCE = 500
 
 
 async def groups(c: Connection, item_ids: Sequence[int]) -> dict[int, TwinGroup]:
-    """Return the group of each of these items, and of every other member; items in no group are left out."""
+    """Return the group of each of these items and of every other member; items without a group are left out."""
     families = Families()
     seen: set[int] = set()
     marks = set(await column(c, "select distinct unnest(twins) from item where id = any(%s)", [list(item_ids)]))
@@ -49,7 +49,7 @@ async def groups(c: Connection, item_ids: Sequence[int]) -> dict[int, TwinGroup]
 
 
 def group_of(members: Sequence[TwinItem]) -> TwinGroup:
-    """Return the group of listings that belong together."""
+    """Return the group of these listings, with its original."""
     first = datasets.original(members)
     return TwinGroup(
         first, tuple(sorted((m for m in members if m is not first), key=lambda member: (member.source, member.url)))
@@ -72,9 +72,9 @@ def listing(row: Sequence[Any]) -> TwinItem:
 
 
 async def fill_marks(database: Database, source_id: int) -> int:
-    """Compute the marks of datasets of a source that have none yet; return how many there were.
+    """Compute the missing duplicate marks of a source's datasets; return how many datasets had none.
 
-    Only databases older than marks have such datasets. Which sources do is read once per process.
+    Only databases older than duplicate marks have such datasets. Which sources have some is read once per process.
     """
     unmarked = "twins is null and media_type = 'application/vnd.rowen.dataset+json'"
     if database.unmarked_sources is None:
@@ -112,9 +112,9 @@ _IS_DATASET = f"item.media_type = '{DATASET}'"
 
 
 async def count_datasets(c: Connection) -> dict[int, int]:
-    """Return how many datasets each source with datasets lists, in the order of their ids.
+    """Return the number of datasets of each source that has some, in the order of source ids.
 
-    Those in several portals count as often as they are listed.
+    A dataset in several portals counts once for each of them.
     """
     rows = await all_rows(c, f"select source_id, count(*) from item where {_IS_DATASET} group by 1 order by 1".encode())  # noqa: S608 (a constant)
     return dict(rows)
@@ -142,10 +142,11 @@ async def page_of_datasets(
 ) -> CatalogPage:
     """Return a page of datasets, source by source; `counts` are the numbers of datasets of the sources.
 
-    If `merged`, the original stands for all listings of a dataset. The catalog of one source keeps its own listings.
+    If `merged`, only the original of each group of duplicates is listed. The catalog of one source lists all its
+    datasets.
     """
     first, key = after or CatalogPlace(0, b"")
-    # The sources that fill a page together; some datasets of the first one may be on earlier pages.
+    # The sources that fill a page together; some datasets of the first source may be on earlier pages.
     sources: list[int] = []
     wanted = limit + 1
     for source_id, count in counts.items():

@@ -1,4 +1,4 @@
-"""Exports: all items in one snapshot of the database, streamed in the order of their keys.
+"""Export all items in one snapshot of the database, streamed in the order of their keys.
 
 The unique index has this order already, so nothing is sorted and nothing accumulates. Duplicates across portals are
 computed by the server in temporary tables of the transaction.
@@ -18,14 +18,14 @@ from rowen.store.items.items import FACTS_JSON, RECORD_KIND, whole_json
 from rowen.store.rows import affected, all_rows, number
 from rowen.store.runs import BEYOND_LIMIT, LAST_WHOLE
 
-# Rows in memory at a time, some MB with their texts and records; more are freed and allocated again and again.
+# Rows in memory at a time, some MB with their texts and records; with more, memory is freed and allocated repeatedly.
 _BATCH = 100
 _RECORD_AT = 5  # behind key, URL, title, text and tags
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """The origin of a source's rows, and how fresh and complete they are."""
+    """A source of exported items, and how fresh and complete its items are."""
 
     id: int
     name: str
@@ -45,7 +45,7 @@ class Exported:
 
 
 class Snapshot:
-    """The index at one moment, in a transaction that reads nothing newer."""
+    """The index at one moment, read in a transaction that sees no later change."""
 
     def __init__(self, connection: Connection) -> None:
         self._c = connection
@@ -55,7 +55,7 @@ class Snapshot:
         return await number(self._c, "select coalesce(max(number), 0) from change")
 
     async def sources(self) -> list[Exported]:
-        """Return all sources, in the order of their names' characters."""
+        """Return all sources, sorted by name in the order of code points."""
         query = f"""
             select source.id, name, kind, url, state, options, schedule,
                    (select count(*) from item_held where item_held.source_id = source.id and kept_at is null),
@@ -71,8 +71,8 @@ class Snapshot:
     async def changes(self, after: int) -> AsyncGenerator[list[tuple[Any, ...]]]:
         """Yield the net changes of items after a number of the log, ordered by source and key, in batches.
 
-        Each row is the source's name, key, URL, title, hashes, whether the item is new, whether it exists now, and
-        whether its content differs.
+        Each row contains the source's name, the item's key, URL, title and hashes, and whether the item is new, exists
+        now, and has other content.
         """
         async with self._c.cursor(name="changes", binary=True) as cursor:
             await cursor.execute(_CHANGES, {"after": after})
@@ -80,7 +80,10 @@ class Snapshot:
                 yield rows
 
     async def rows(self, source_id: int, *, record_kinds: Sequence[str] = ()) -> AsyncGenerator[list[tuple[Any, ...]]]:
-        """Yield the items of a source by key, in batches, or those of some record kinds; needs `find_twins`."""
+        """Yield the items of a source by key, in batches; with `record_kinds`, only items of these kinds.
+
+        Call `find_twins` before.
+        """
         await self._c.execute("set local enable_sort = off")
         async with self._c.cursor(name="export", binary=True) as cursor:
             query = f"""
@@ -96,7 +99,7 @@ class Snapshot:
                 yield [_with_record(row) for row in rows]
 
     async def withdrawn(self, source_id: int, *, days: float) -> AsyncGenerator[list[tuple[Any, ...]]]:
-        """Yield the last copies of items deleted within so many days, by key: the same columns, and the time."""
+        """Yield the copies of items deleted in the last `days`: the columns of `rows`, with the time of deletion."""
         async with self._c.cursor(name="withdrawn", binary=True) as cursor:
             query = f"""
                 select key, url, title, text, tags, {FACTS_JSON}, language, media_type,
@@ -108,7 +111,7 @@ class Snapshot:
                 yield [_with_record(row) for row in rows]
 
     async def find_twins(self) -> int:
-        """Compute which items are duplicates across portals; return how many are."""
+        """Find the items that are duplicates across portals; return how many."""
         for statement in (_SHARED, _HOLDERS, _LABELS, _TWIN_OF):
             await self._c.execute(statement)
         for _ in range(STEPS):
@@ -133,7 +136,7 @@ class Snapshot:
         return count
 
     async def _store_originals(self, groups: Sequence[Sequence[tuple[Any, ...]]]) -> int:
-        """Store the original of each item of some groups; return the number of items."""
+        """Store the original of each item in some groups of duplicates; return the number of items."""
         originals = []
         for rows in groups:
             if rows:
@@ -149,14 +152,14 @@ class Snapshot:
 
 @asynccontextmanager
 async def snapshot(database: Database) -> AsyncIterator[Snapshot]:
-    """Open a snapshot of the database as it is now, for as long as it is read."""
+    """Open a snapshot of the database in its present state."""
     async with database.transaction() as c:
         await c.execute("set transaction isolation level repeatable read")
         yield Snapshot(c)
 
 
 def _with_record(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a row of items with its record in one piece; the row's last column is the packed part."""
+    """Return a row of an item with its whole record; the last column of `row` is the compressed part."""
     *columns, own = row
     columns[_RECORD_AT] = whole_json(columns[_RECORD_AT], own)
     return tuple(columns)
@@ -182,7 +185,7 @@ select coalesce(source.name, latest.source) as name, latest.key, latest.url, lat
  where case when item.id is null then latest.was_deleted and not latest.is_new else true end
  order by name collate "C", latest.key
 """
-# The marks that show duplicates, by the rule of model/datasets.py: several sources have one, and none has it often.
+# The marks that show duplicates, by the rule of model/datasets.py: several sources have the mark, none of them often.
 _SHARED = f"""
 create temporary table twin_mark on commit drop as
 select mark from (
@@ -200,7 +203,7 @@ select holder.mark, holder.item_id
   from (select unnest(twins) as mark, id as item_id from item where twins is not null) holder
   join twin_mark using (mark)
 """
-# A label for each of these items, at first its own id; `_SPREAD` gives items that share a mark the least of theirs.
+# A label for each of these items, at first its own id; `_SPREAD` gives items that share a mark their smallest label.
 _LABELS = """
 create temporary table twin_label on commit drop as
 select item_id, min(item_id) as label from twin_holder group by item_id;

@@ -1,9 +1,10 @@
-"""Items and their quarantine: a batch is compared with the stored rows in one round trip, and only differences written.
+"""Store items and their quarantine: compare a batch with the stored rows in one query, and write only differences.
 
-The source record of a dataset, most of what a catalog stores, is compressed beside the facts taken from it, since only
-whole copies are ever requested. The server's own compression costs five times as much processor time and half as much
-again in the log and on disk: it looks back 4 kB, and a record repeats itself at a greater distance. What queries look
-into (facts, addresses of files, RDF statements) stays JSON, and so does everything stored before.
+The source record of a dataset is most of what a catalog stores. It is compressed beside the facts taken from it, since
+only whole records are ever requested. The server's own compression needs five times the processor time and half as
+much space again in the log and on disk: it looks back 4 kB, and a record repeats itself at a greater distance. Data
+that queries read (facts, addresses of files, RDF statements) stays JSON, and so do all records stored by earlier
+versions.
 """
 
 import json
@@ -22,7 +23,7 @@ from rowen.store.database import Connection
 from rowen.store.rows import all_rows, column, number, tuples_of
 
 LEVEL = 1
-"""The fastest level that finds repetitions: level 3 takes half as long again for 2 % less, -1 gives 30 % more."""
+"""The fastest level that finds repetitions: level 3 takes half as long again for 2 % less data, -1 gives 30 % more."""
 
 
 def pack(written: RecordJson) -> bytes | None:
@@ -40,7 +41,7 @@ def unpacked(packed: bytes) -> dict[str, Any]:
 
 
 def whole(facts: Mapping[str, Any], packed: bytes | None) -> Mapping[str, Any]:
-    """Return a record as it was given to the store."""
+    """Return the whole record, from its facts and its compressed part, if it has one."""
     return facts if packed is None else {**facts, **unpacked(packed)}
 
 
@@ -71,13 +72,13 @@ def _zstd() -> Any:
     return zstd
 
 
-# How old the stored time of a check gets before an incomplete run updates it: complete runs come about once a week, and
+# Age at which an incomplete run updates the stored time of a check: complete runs come about once a week, and
 # the time is shown in days. Otherwise each run of a source that is never read whole would write all its rows.
 _CHECKED_DAYS = 7
 
 
 class StoredItem(NamedTuple):
-    """The stored values that an observation is compared with."""
+    """The stored values of an item, to be compared with an observation."""
 
     id: int
     title: str
@@ -96,7 +97,7 @@ class StoredItem(NamedTuple):
 
 
 class InlineCheck(NamedTuple):
-    """A check without validators or links, which is stored in the row of the item."""
+    """A check without validators or links, stored in the item's own row."""
 
     body_hash: Hash | None
     recipe: Hash
@@ -125,7 +126,7 @@ class KnownItem(NamedTuple):
 
 
 class CurrentReading(NamedTuple):
-    """The valid recipes, the recipe of whole runs in older versions, and the version of the chunker."""
+    """The valid recipes, the single recipe that older versions stored for a run, and the version of the chunker."""
 
     recipes: list[Hash]
     old: Hash
@@ -133,7 +134,7 @@ class CurrentReading(NamedTuple):
 
 
 class ItemCheck(NamedTuple):
-    """A check to be stored; with `links` None the stored links stay, and `recipe` None stands for no reader."""
+    """A check to be stored; `links` None leaves the stored links, `recipe` None means that no reader was used."""
 
     item_id: int
     etag: str | None
@@ -175,7 +176,7 @@ select item.key, item.id, title, language, text_language, content_hash, record_h
 
 
 async def find_stored(c: Connection, source_id: int, keys: Sequence[Hash]) -> dict[Hash, StoredItem]:
-    """Return the stored items under these keys."""
+    """Return the stored items with these keys."""
     rows = await all_rows(
         c, _STORED + f" and key = any({_KEYS})", {"source": source_id, **_joined_keys(keys)}, binary=True
     )
@@ -212,7 +213,7 @@ select item.key, item.id, item.url, proof.etag, proof.last_modified, proof.body_
 
 
 async def known(c: Connection, source_id: int, keys: Sequence[Hash], reading: CurrentReading) -> list[tuple[Any, ...]]:
-    """Return rows of `KnownItem` under these keys; validators of other recipes or chunkers are left out."""
+    """Return rows of `KnownItem` with these keys, without validators from other recipes or chunkers."""
     values = {"source": source_id, **reading._asdict(), **_joined_keys(keys)}
     return await all_rows(c, _KNOWN + f" and key = any({_KEYS})", values, binary=True)
 
@@ -220,7 +221,7 @@ async def known(c: Connection, source_id: int, keys: Sequence[Hash], reading: Cu
 async def every_known(
     c: Connection, source_id: int, reading: CurrentReading, *, batch: int = 2000
 ) -> AsyncIterator[list[KnownItem]]:
-    """Yield all items of a source by id, each batch read by a statement of its own."""
+    """Yield all items of a source by id, each batch with its own query."""
     statement = _KNOWN + " and item.id > %(after)s order by item.id limit %(batch)s"
     values = {"source": source_id, **reading._asdict(), "after": 0, "batch": batch}
     while rows := await tuples_of(c, KnownItem, statement, values, binary=True):
@@ -287,9 +288,9 @@ async def update(
     chunker: int,
     revisions_kept: int,
 ) -> None:
-    """Replace stored items; where the flag is true, their content has changed and a new revision begins.
+    """Replace stored items; the flag of an item tells whether its content changed, which starts a new revision.
 
-    A check in the item is replaced if another one is given. Titles that changed are embedded again.
+    A new inline check replaces the stored one. Changed titles are embedded again.
     """
     if not documents:
         return
@@ -345,7 +346,7 @@ async def update(
 
 
 async def keep_revisions(c: Connection, item_ids: Sequence[int], *, revisions_kept: int) -> None:
-    """Copy the texts that are about to be replaced into the history, and delete the oldest ones."""
+    """Copy the texts that are about to be replaced into the revisions, and delete the oldest revisions."""
     if not item_ids or not revisions_kept:
         return
     ids = list(item_ids)
@@ -380,7 +381,7 @@ async def store_checks(c: Connection, run_id: int, rows: Sequence[ItemCheck]) ->
 
 
 async def touch(c: Connection, run_id: int, seen: Iterable[int]) -> None:
-    """Update the time of check of items that an incomplete run reached, unless it is recent."""
+    """Update the check time of items that an incomplete run reached, unless it is recent."""
     ids = iter(seen)
     while batch := list(islice(ids, 50_000)):
         statement = """
@@ -400,11 +401,11 @@ async def touch(c: Connection, run_id: int, seen: Iterable[int]) -> None:
 
 
 PAYLOAD_KEPT_BYTES = 64 * 1024
-"""Enough to see what is wrong with a record; thousands in quarantine must not outgrow the items."""
+"""Enough to see what is wrong with a record; the payloads of thousands of records must not outgrow the items."""
 
 
 class QuarantineRow(NamedTuple):
-    """An item that could not be read, with the number of tries and the times of the first and the last."""
+    """A quarantined item, with the number of tries and the times of the first and last try."""
 
     key: Hash
     url: str
@@ -414,7 +415,7 @@ class QuarantineRow(NamedTuple):
 
 
 async def quarantined_keys(c: Connection, source_id: int) -> set[Hash]:
-    """Return the keys of the items of a source in quarantine."""
+    """Return the keys of a source's quarantined items."""
     return set(await column(c, "select key from quarantine where source_id = %s", [source_id]))
 
 
@@ -438,7 +439,7 @@ async def count_unread(c: Connection, source_id: int) -> int:
 
 
 async def quarantine(c: Connection, source_id: int, cases: Sequence[tuple[Hash, Failed]]) -> None:
-    """Put items into quarantine, or count another try of those that are there."""
+    """Add items to the quarantine; count another try of items that are in it."""
     if not cases:
         return
     await c.execute(
@@ -462,7 +463,7 @@ async def quarantine(c: Connection, source_id: int, cases: Sequence[tuple[Hash, 
 
 
 async def release_quarantined(c: Connection, source_id: int, released: Sequence[Hash]) -> None:
-    """Remove items from quarantine that were read, or are gone."""
+    """Remove items from quarantine that were read or are gone."""
     if released:
         await c.execute("delete from quarantine where source_id = %s and key = any(%s)", [source_id, list(released)])
 

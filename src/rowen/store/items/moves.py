@@ -1,18 +1,17 @@
-"""Moves: items that get another key, by other identifiers of their source or by redirects.
+"""Find moves: items that get another key, because their source changed identifiers or redirects.
 
-Moves are decided for the whole set of items that are missing, and those that are new since the last complete run.
+Moves are decided for two whole sets: the missing items, and the items that are new since the last complete run.
 
-A redirect from a missing item to a new one is proof. If several items redirect to one, the one with the same content
-moves; if there is none or more than one, none does.
+A redirect from a missing item to a new item is proof. If several items redirect to one, the item with the same content
+moves; if none or several of them have the same content, none moves.
 
-For datasets, evidence is taken in the order of its strength: the same files, the same title and date of issue, the same
-words, and last the same title. Evidence counts only if one missing item, one new item and no other item of the source
-share it: namesakes are not swapped. Items paired by stronger evidence are not considered for weaker evidence. So the
-result depends on the two sets alone, not on their order.
+For datasets, evidence is taken in the order of its strength: the same files, the same title and date of issue, the
+same text, and last the same title. Evidence counts only if exactly one missing item, one new item and no other item of
+the source share it, so that items with equal titles are not confused. Items paired by stronger evidence are not
+considered for weaker evidence. So the result depends on the two sets alone, not on their order.
 
-Only datasets are matched by their content. Their identifier is a number that the portal's software gave them. A page or
-file is known by its address to all who link to it, and at another address it is another item, unless the site
-redirects.
+Only datasets are matched by their content, since their identifier is a number assigned by the portal's software. A
+page or file is identified by its URL: at another URL it is another item, unless the site redirects.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -25,7 +24,7 @@ from rowen.store.changes import LogLine, removal
 from rowen.store.database import Connection
 from rowen.store.rows import affected, all_rows, number, scalar
 
-# Shorter titles are words such as "Budget", which several records share, if not all at the same time.
+# Shorter titles are words such as "Budget", which several records have, though perhaps at different times.
 _LEAST_TITLE = 8
 # Bytes: a sentence. Shorter texts ("No description.") are the same for different things.
 _LEAST_TEXT = 40
@@ -34,7 +33,7 @@ _LINES_AT_ONCE = 5000
 
 
 class Arrival(NamedTuple):
-    """The traits by which a new dataset is recognised before it is stored; `traits` is a part of its record."""
+    """A new dataset that is not stored, as moves compare it; `traits` is the JSON of its date and file addresses."""
 
     title: str
     content_hash: Hash
@@ -43,7 +42,7 @@ class Arrival(NamedTuple):
 
 
 class FoundMoves(NamedTuple):
-    """How many moves were found; of the rows that this run created, how many have equal content, and how many not."""
+    """The number of moves; of the rows that this run created for them, how many have equal or other content."""
 
     moved: int = 0
     amended: int = 0
@@ -51,7 +50,7 @@ class FoundMoves(NamedTuple):
 
 
 def arrival(document: Document) -> Arrival:
-    """Return the traits of a dataset that would be created."""
+    """Return the traits of a dataset that would be created, as in a dry run."""
     resources = document.record.get("resources")
     files = [file for file in resources if isinstance(file, dict)] if isinstance(resources, list) else []
     traits = {"issued": document.record.get("issued"), "resources": [{"url": file.get("url")} for file in files]}
@@ -94,7 +93,10 @@ _ARRIVALS = """(
 
 
 class _Evidence(NamedTuple):
-    """Columns of `moving` that are equal, a condition on both rows, and one by which a third item is a namesake."""
+    """Evidence of a move: columns that must be equal, a condition on both rows, and one for a third item with it.
+
+    The evidence does not count if the third item exists.
+    """
 
     same: str
     condition: str
@@ -155,7 +157,7 @@ delete from pair using moving old, item third
 
 
 def is_arrival(item_id: int) -> bool:
-    """Return whether an id is that of a dataset that is not stored."""
+    """Return whether an id stands for a dataset that is not stored."""
     return item_id < 0
 
 
@@ -168,10 +170,10 @@ async def find(
     redirected_arrivals: Sequence[tuple[Hash, Hash]],
     is_created: Callable[[int], bool],
 ) -> FoundMoves:
-    """Find which of the missing items have other keys now, and remove them from the missing ones.
+    """Find the missing items that have another key now, and remove them from the missing items.
 
-    `redirects` lead from old keys to new ones. `arrivals` are new datasets that are not stored, as in a dry run;
-    `redirected_arrivals` are old keys with the content hashes of their targets, which are not stored either.
+    `redirects` maps old keys to new keys. `arrivals` are new datasets that are not stored, as in a dry run.
+    `redirected_arrivals` are pairs of an old key and the content hash of its target, which is not stored either.
     """
     last_item = "select last_item from run where source_id = %s and complete order by id desc limit 1"
     values = {"source": source_id, "dataset": DATASET, "since": await number(c, last_item, [source_id])}
@@ -203,7 +205,7 @@ async def find(
     return FoundMoves(len(rows), sum(same), len(same) - sum(same))
 
 
-# `alike` items are cut alike as well: the passages of the old row stay, and those of the new one go with it.
+# `alike` items have equal passages: the passages of the old row stay, those of the new row are deleted with it.
 _MAKE_MOVES = (
     """
     create temporary table moved on commit drop as
@@ -244,7 +246,7 @@ _MAKE_MOVES = (
 
 
 async def make(c: Connection, *, revisions_kept: int) -> None:
-    """Make the moves that were found: the old item gets the new key, and the new row is merged into it."""
+    """Carry out the moves that were found: the old item gets the new key, and the new row is merged into it."""
     for statement in _MAKE_MOVES:
         await c.execute(statement)
     await c.execute(

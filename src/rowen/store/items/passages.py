@@ -1,4 +1,4 @@
-"""Passages, of which only those that differ are written, and the versions of their hashes."""
+"""Store passages, of which only the changed ones are written, and the versions of their hashes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class OutdatedItem(NamedTuple):
-    """An item whose passages an earlier version of Rowen cut or analysed."""
+    """An item whose passages an earlier version of Rowen created."""
 
     id: int
     url: str
@@ -25,7 +25,7 @@ class OutdatedItem(NamedTuple):
 
 
 async def outdated(c: Connection, *, after: int, chunker: int, limit: int) -> list[OutdatedItem]:
-    """Return items after an id, in order, whose passages an earlier version of Rowen cut or analysed."""
+    """Return items after an id, in order, whose passages an earlier version of Rowen created."""
     return await tuples_of(
         c,
         OutdatedItem,
@@ -37,7 +37,7 @@ async def outdated(c: Connection, *, after: int, chunker: int, limit: int) -> li
 
 
 async def lock_outdated(c: Connection, items: Sequence[OutdatedItem], *, chunker: int) -> list[int]:
-    """Lock those of these items that did not change and were not cut since; return their ids."""
+    """Lock the items that are still unchanged and outdated; return their ids."""
     query = """
         select item.id from item join unnest(%b::bigint[], %b::bytea[]) as read(id, content_hash)
             on item.id = read.id and item.content_hash = read.content_hash
@@ -47,7 +47,7 @@ async def lock_outdated(c: Connection, items: Sequence[OutdatedItem], *, chunker
 
 
 async def set_chunker(c: Connection, languages: Mapping[int, str | None], chunker: int) -> None:
-    """Store the languages of items and the version that made their passages; index these anew where that differs."""
+    """Store the languages of items and the version of their passages; index passages again if the language changed."""
     ids, codes = list(languages), list(languages.values())
     query = """
         select id from item join unnest(%b::bigint[], %b::text[]) as new(id, language) using (id)
@@ -63,9 +63,9 @@ async def set_chunker(c: Connection, languages: Mapping[int, str | None], chunke
 
 
 class StoredPassage(NamedTuple):
-    """A stored passage. It can stay if every letter of its text is the same, not its words alone: `exact_hash`.
+    """A stored passage; it stays unchanged if a new passage has the same `exact_hash`, the hash of its exact text.
 
-    `text_hash` is the stored one, which a version of Rowen with another hash may have written.
+    `text_hash` is read from the database; a version of Rowen with another hash function may have written it.
     """
 
     id: int
@@ -78,7 +78,7 @@ class StoredPassage(NamedTuple):
 
 
 class NewPassage(NamedTuple):
-    """A passage at its position in an item; its language is set if it is another one than the item's."""
+    """A passage at its position in an item; `language` is set if it differs from the item's."""
 
     item_id: int
     position: int
@@ -100,7 +100,7 @@ async def of_items(c: Connection, item_ids: Sequence[int]) -> dict[int, list[Sto
 
 
 async def insert(c: Connection, passages: Sequence[NewPassage]) -> None:
-    """Store new passages, and note them for the word count; their items must be stored."""
+    """Store new passages, and queue them for the word count; their items must be stored already."""
     if not passages:
         return
     await c.execute(
@@ -151,7 +151,7 @@ async def rehash(c: Connection, hashes: Sequence[tuple[int, Hash]]) -> None:
 
 
 async def set_languages(c: Connection, languages: Sequence[tuple[int, str | None]]) -> None:
-    """Change the languages of stored passages, and index them anew."""
+    """Change the languages of stored passages, and index them again."""
     if languages:
         statement = """
             update chunk set language = new.language, tsv = passage_tsv(
@@ -169,7 +169,7 @@ async def delete(c: Connection, passage_ids: Sequence[int]) -> None:
 
 
 async def retitle(c: Connection, item_ids: Sequence[int]) -> int:
-    """Index passages under their item's new title or language; their texts and hashes stay."""
+    """Index the passages of these items again, after a change of title or language; return the number of passages."""
     if not item_ids:
         return 0
     statement = """
@@ -181,16 +181,16 @@ async def retitle(c: Connection, item_ids: Sequence[int]) -> int:
 
 
 PASSAGE_HASHES = "passages"
-"""The cuts and text hashes of passages: `CHUNKER_VERSION`."""
+"""The name under which the version of passages and their text hashes, `CHUNKER_VERSION`, is stored."""
 
 
 async def hash_version(c: Connection, name: str) -> int:
-    """Return the version by which all stored hashes of this name were computed, 0 if it is unknown."""
+    """Return the version that computed all stored hashes named `name`, or 0 if it is unknown."""
     return await number(c, "select version from hash_version where name = %s", [name])
 
 
 async def set_hash_version(c: Connection, name: str, version: int) -> None:
-    """Note that all stored hashes of this name were computed by this version or a later one."""
+    """Store that this version or a later one computed all hashes named `name`."""
     statement = """
         insert into hash_version (name, version) values (%s, %s)
         on conflict (name) do update set version = greatest(hash_version.version, excluded.version)

@@ -1,1 +1,1 @@
-"""The steps of the schema, one numbered SQL file each."""
+"""The migrations of the schema, one numbered SQL file each."""

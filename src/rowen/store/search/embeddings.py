@@ -1,8 +1,9 @@
-"""Embedding models, their vectors and vector indexes.
+"""Store embedding models, their vectors and vector indexes.
 
-Two locks keep the rows consistent. Writers of passages and titles share a lock until the end of their transactions, so
-that a process with this lock alone sees every text, and may note up to which text all have vectors. Only the holder of
-a model's claim embeds under it, so that no text is paid for twice.
+Two locks keep the rows consistent. Writers of passages and titles share the first lock until the end of their
+transactions. A process that holds this lock alone therefore sees every text, and may record up to which id all texts
+have vectors. The second lock is a model's claim: only its holder embeds with the model, so that no text is paid for
+twice.
 """
 
 import asyncio
@@ -32,7 +33,10 @@ _COPY_END = struct.pack("!h", -1)
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """An embedding model, `complete` if all texts had vectors when it was read; models have no comparable vectors."""
+    """An embedding model; `complete` if all texts had vectors when it was read.
+
+    Vectors of two models are not comparable.
+    """
 
     id: int
     name: str
@@ -49,7 +53,7 @@ class Model:
 
 
 class Claim:
-    """The right to embed under one model; it lives and dies with its connection."""
+    """The right to embed with one model; it ends with its connection."""
 
     def __init__(self, database: Database, connection: Connection, model_id: int) -> None:
         self.model_id = model_id
@@ -59,7 +63,7 @@ class Claim:
 
     @classmethod
     async def take(cls, database: Database, model_id: int) -> "Claim | None":
-        """Return the claim, or None if another process has it."""
+        """Return the claim; None if another process has it."""
         connection = await database.connect()
         try:
             with translate_database_errors(database.place):
@@ -75,7 +79,7 @@ class Claim:
     async def check(self) -> None:
         """Raise if the claim is lost, so that no text is sent that another process may have sent already.
 
-        The server is asked only if it sent a message of its own accord, as it does when it ends a session.
+        The server is queried only if it sent an unrequested message, as it does when it ends a session.
         """
         if not self._is_lost and (self.connection.closed or has_news(self.connection)):
             try:
@@ -92,8 +96,8 @@ class Claim:
         """Store the vectors of texts, each as half-precision numbers in network order; all of them or none.
 
         With `dimensions`, the length of the model's vectors is stored first. Vectors are paid for, so a restarting
-        server is waited for. If the claim was lost, they are stored on another connection, beside those that another
-        process has stored since: all parts of a text or none.
+        server is waited for. If the claim was lost, another connection stores the vectors of texts for which no other
+        process has stored any.
         """
         rows = [self._row(text_hash, part, vector) for text_hash, parts in vectors for part, vector in enumerate(parts)]
         with translate_database_errors(self._database.place):
@@ -126,7 +130,7 @@ class Claim:
     async def replace(self, vectors: Sequence[tuple[Hash, Sequence[bytes]]], *, dimensions: int | None = None) -> None:
         """Replace the vectors of texts that are listed to be embedded again, and remove the texts from the list.
 
-        A restarting server is waited for.
+        If the server restarts, wait for it.
         """
 
         async def replace(c: Connection) -> None:
@@ -142,7 +146,7 @@ class Claim:
         await self._patiently(replace)
 
     async def _patiently(self, work: Callable[[Connection], Awaitable[None]]) -> None:
-        """Run work in a transaction; repeat it while the server restarts."""
+        """Run `work` in a transaction; repeat it while the server restarts."""
         until = time.monotonic() + self._database.settings.database_patience_s
         while True:
             try:
@@ -166,7 +170,7 @@ class Claim:
         )
 
     async def release(self) -> None:
-        """Let other processes embed."""
+        """Release the claim, so that other processes may embed."""
         try:
             await release_at_end(self.connection, Lock.EMBEDDING, self.model_id)
         finally:
@@ -174,7 +178,7 @@ class Claim:
 
 
 async def unlist(c: Connection, model_id: int, hashes: Sequence[Hash]) -> list[Hash]:
-    """Remove texts from the list of those to embed again; return those that were on it."""
+    """Remove texts from the list of texts to embed again; return the hashes that were on it."""
     return await column(
         c,
         "delete from embedding_again where model_id = %b and text_hash = any(%b::bytea[]) returning text_hash",
@@ -202,19 +206,19 @@ async def every(c: Connection) -> list[Model]:
 
 
 async def find(c: Connection, name: str) -> Model | None:
-    """Return the model of this name."""
+    """Return the model of this name; None if there is none."""
     return await first_of(c, Model, _MODEL + " where name = %s", [name])
 
 
 async def active(c: Connection) -> Model | None:
-    """Return the model that search uses."""
+    """Return the model that search uses; None if there is none."""
     return await first_of(c, Model, _MODEL + " where state = 'active'")
 
 
 async def register(
     c: Connection, name: str, *, kind: str, model: str | None, wanted: int | None, url: str | None, weight: float
 ) -> Model:
-    """Return the model of this name, created if it is new. The first model becomes active at once."""
+    """Return the model of this name, and create it if it is new; the first model becomes active at once."""
     await c.execute(
         """
         insert into embedding_model (name, kind, model, wanted, url, weight, state)
@@ -230,13 +234,13 @@ async def register(
            and (url, weight) is distinct from (%(url)s, %(weight)s::real)
     """
     await c.execute(statement, {"name": name, "url": url, "weight": weight})
-    # Two processes may create the first model at the same moment: the second try finds an active one.
+    # Two processes may create the first model at the same moment: the second try finds an active model.
     registered = await find(c, name)
     return registered or await register(c, name, kind=kind, model=model, wanted=wanted, url=url, weight=weight)
 
 
 async def set_dimensions(c: Connection, model_id: int, dimensions: int | None) -> None:
-    """Store the length of a model's vectors, if it is given and not stored yet."""
+    """Store the length of a model's vectors, unless it is stored already or `dimensions` is None."""
     if dimensions is not None:
         await c.execute(
             "update embedding_model set dimensions = %s where id = %s and dimensions is null", [dimensions, model_id]
@@ -244,7 +248,7 @@ async def set_dimensions(c: Connection, model_id: int, dimensions: int | None) -
 
 
 async def note_trouble(c: Connection, model_id: int, trouble: Mapping[str, Any] | None) -> None:
-    """Store why embedding stopped, None if it did not; write it only if it differs."""
+    """Store the reason why embedding stopped, or None if it did not; write only a change."""
     text = None if trouble is None else json.dumps(trouble)
     await c.execute(
         "update embedding_model set trouble = %(t)s::jsonb where id = %(id)s and trouble is distinct from %(t)s::jsonb",
@@ -253,12 +257,12 @@ async def note_trouble(c: Connection, model_id: int, trouble: Mapping[str, Any] 
 
 
 async def share_passages(c: Connection) -> None:
-    """Share the lock of the passages until the transaction ends; taken before a passage or title is stored."""
+    """Take a share of the passage lock until the transaction ends; needed before a passage or title is stored."""
     await hold_shared(c, Lock.EMBEDDING, ALL_PASSAGES)
 
 
 async def count_reused(c: Connection, hashes: Sequence[Hash]) -> int:
-    """Return how many of the passages about to be stored have a vector."""
+    """Return how many passages about to be stored already have a vector."""
     query = """
         select count((select true from embedding
                        where model_id = (select id from embedding_model where state = 'active')
@@ -274,7 +278,7 @@ async def hold_passages(c: Connection) -> None:
 
 
 async def last_text(c: Connection) -> int:
-    """Return the highest id of a passage or title, 0 if there is none."""
+    """Return the highest id of a passage or title; 0 if there is none."""
     return await number(c, f"select {LAST_TEXT}")
 
 
@@ -299,9 +303,10 @@ _CARRIED_COLUMNS = {"embedding": "part, vector", "embedding_refused": "error, at
 
 
 async def carry(c: Connection, hashes: Sequence[tuple[Hash, Hash]]) -> None:
-    """Copy vectors, refusals and list entries of texts to new hashes, given as pairs of an old and a new one.
+    """Copy vectors, refusals and list entries of texts to new hashes, given as pairs of old and new hash.
 
-    The old ones stay for passages that still have the old hash. Must run in the transaction that changes the hashes.
+    The rows of the old hashes stay, for passages that still have them. Must run in the transaction that changes the
+    hashes.
     """
     if not hashes:
         return
@@ -316,12 +321,12 @@ async def count_texts(c: Connection, model_id: int) -> int:
 
 
 async def count_refused(c: Connection, model_id: int) -> int:
-    """Return how many texts a model refuses."""
+    """Return how many texts a model has refused."""
     return await number(c, "select count(*) from embedding_refused where model_id = %s", [model_id])
 
 
 async def refuse(c: Connection, model_id: int, text_hash: Hash, error: str) -> None:
-    """Note a text that the embedder refuses."""
+    """Store that the embedder refuses a text."""
     await c.execute(
         "insert into embedding_refused (model_id, text_hash, error) values (%s, %s, %s) on conflict do nothing",
         [model_id, text_hash, error_within(error)],
@@ -329,7 +334,7 @@ async def refuse(c: Connection, model_id: int, text_hash: Hash, error: str) -> N
 
 
 async def drop(c: Connection, model_id: int) -> int:
-    """Delete a model that is not active, with its vectors; return how many there were."""
+    """Delete a model that is not active, with its vectors; return the number of deleted vectors."""
     dropped = await affected(c, "delete from embedding where model_id = %s", [model_id])
     await c.execute("delete from embedding_model where id = %s and state <> 'active'", [model_id])
     return dropped
@@ -337,14 +342,14 @@ async def drop(c: Connection, model_id: int) -> int:
 
 # PostgreSQL's own default for maintenance.
 _LEAST_BYTES = 64 << 20
-# 1.7 million vectors of 384 halves; with more, the rest of the graph is built on disk, which is much slower.
+# 1.7 million vectors of 384 half-precision numbers; with more, the rest of the graph is built on disk, much slower.
 _MOST_BYTES = 2 << 30
 # The size of a node of the graph beside its vector, with 16 neighbours per layer.
 _NODE_BYTES = 400
 
 
 class IndexState(NamedTuple):
-    """Whether a model's index exists and is valid; a build that ended early leaves an invalid one."""
+    """Whether a model's index exists and is valid; an interrupted build leaves an invalid index."""
 
     exists: bool
     valid: bool
@@ -365,8 +370,8 @@ async def index_state(c: Connection, model_id: int) -> IndexState:
 async def build_index(c: Connection, model: Model, *, dimensions: int, rows: int, embedded: bool) -> None:
     """Build the HNSW index of a model while others read and write; must run outside a transaction.
 
-    Inserting into an index is ten times slower than building one over the same rows, so it is built after a load. Few
-    vectors need none: they are compared one by one.
+    Inserting into an index is ten times slower than building it over the same rows, so it is built after a load. Few
+    vectors need no index: they are compared one by one.
     """
     import psutil  # type: ignore[import-untyped] # its stubs are another package
 
@@ -401,20 +406,20 @@ async def drop_index(c: Connection, model_id: int) -> None:
     await c.execute(f"drop index concurrently if exists {_index_name(model_id)}")
 
 
-# Queries whose vectors are stored, so that repeating one costs nothing: 4 MB at 384 halves.
+# Queries whose vectors are stored, so that repeating a query costs nothing: 4 MB at 384 half-precision numbers.
 _QUERIES_KEPT = 5_000
 # Vectors that are dropped in one transaction, which blocks writers of passages.
 _BATCH = 5_000
 
 
 async def query_vector(c: Connection, model_id: int, text_hash: Hash) -> str | None:
-    """Return the stored vector of a query, as the database writes it."""
+    """Return the stored vector of a query in PostgreSQL's text format; None if there is none."""
     statement = "select vector::text from query_embedding where model_id = %s and text_hash = %s"
     return cast("str | None", await scalar(c, statement, [model_id, text_hash]))
 
 
 async def store_query_vector(c: Connection, model_id: int, text_hash: Hash, vector: str) -> None:
-    """Store the vector of a query, and delete the oldest ones beyond some thousands."""
+    """Store the vector of a query, and delete the oldest query vectors beyond some thousands."""
     await c.execute(
         "insert into query_embedding (model_id, text_hash, vector) values (%s, %s, %s::halfvec) on conflict do nothing",
         [model_id, text_hash, vector],
@@ -427,7 +432,7 @@ async def store_query_vector(c: Connection, model_id: int, text_hash: Hash, vect
 
 
 async def drop_unused(database: Database, *, kept_days: float) -> Tidied:
-    """Note which vectors no text needs, and drop those that were unused for so many days."""
+    """Record which vectors no text needs, and delete vectors that have been unused for `kept_days`."""
     needed = "exists (select from embeddable where embeddable.text_hash = {}.text_hash)".format
     async with database.transaction() as c:
         await c.execute(f"delete from embedding_unused unused where {needed('unused')}".encode())  # noqa: S608
@@ -439,7 +444,7 @@ async def drop_unused(database: Database, *, kept_days: float) -> Tidied:
     dropped, is_done = 0, False
     while not is_done:
         async with database.transaction() as c:
-            # While no passages are stored, none can come back to a vector that is being dropped.
+            # While writers of passages are blocked, no stored text can need a vector that is being deleted.
             await hold_passages(c)
             batch = await affected(c, _DROP_EXPIRED, [kept_days * 86_400, _BATCH])
         dropped, is_done = dropped + batch, not batch
@@ -447,7 +452,7 @@ async def drop_unused(database: Database, *, kept_days: float) -> Tidied:
         return Tidied(dropped=dropped, kept=await number(c, "select count(*) from embedding_unused"))
 
 
-# Drops a batch of vectors that were unused for so long.
+# Deletes a batch of vectors that have been unused for the given time.
 _DROP_EXPIRED = """
 with expired as (
     select model_id, text_hash from embedding_unused unused

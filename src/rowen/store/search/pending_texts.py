@@ -1,7 +1,8 @@
-"""Texts without a vector, and the order in which they are embedded.
+"""Find texts without a vector, in the order in which they are embedded.
 
-Passages and titles are texts, numbered together. Titles come first, then the first passage of each item, then passages
-that searches found, then the rest. Texts that have a vector can be listed to be embedded again.
+Passages and titles are texts with ids of one sequence. Titles come first, then the first passage of each item, then
+passages of items that searches found, then all other passages. Texts that have a vector can be listed to be embedded
+again.
 """
 
 import logging
@@ -19,7 +20,7 @@ from rowen.store.search.embeddings import Model, hold_passages, last_text
 
 
 class PendingText(NamedTuple):
-    """The words of a passage or title without a vector, and a source that has the text."""
+    """The text of a passage or title without a vector, and a source that has it."""
 
     id: int
     text_hash: Hash
@@ -28,7 +29,7 @@ class PendingText(NamedTuple):
 
 
 class Depth(Enum):
-    """The layers of embedding, in their order; of the last, passages that searches found come first."""
+    """The layers of embedding, in order; in the last layer, passages of items that searches found come first."""
 
     TITLES = "titles"
     OPENINGS = "openings"
@@ -36,14 +37,14 @@ class Depth(Enum):
 
 
 class Amount(NamedTuple):
-    """How much there is to embed: distinct texts and their characters."""
+    """The number of distinct texts to embed, and of their characters."""
 
     texts: int
     chars: int
 
 
 class VectorCoverage(NamedTuple):
-    """The number of passages, and how many of them have no vector yet."""
+    """The number of passages, and the number of passages without a vector."""
 
     passages: int
     waiting: int
@@ -99,14 +100,14 @@ select source.name, count(*), count(*) filter (where entry.id > %(above)s and {W
 async def pending(
     c: Connection, model_id: int, depth: Depth, *, above: int, upto: int, limit: int, sources: Sequence[int] = ()
 ) -> list[PendingText]:
-    """Return texts without a vector in a range of ids, newest first, of one layer and of all or some sources."""
+    """Return texts of one layer without a vector in a range of ids, newest first; empty `sources` stands for all."""
     values = {"model": model_id, "above": above, "upto": upto, "limit": limit, "sources": list(sources) or None}
     rows = await all_rows(c, _LAYERS[depth], values, binary=True)
     return [_pending_text(*row) for row in rows]
 
 
 async def amount(c: Connection, model: Model | None, *, sources: Sequence[int] = ()) -> Amount:
-    """Return how much has no vector, in all or some sources; without a model, all texts count."""
+    """Return the amount of texts without a vector, in all or some sources; without a model, of all texts."""
     values = {"model": model.id, "above": model.covered_to} if model else {"model": 0, "above": 0}
     statement = _AMOUNT.format(condition=f"entry.id > %(above)s and {WITHOUT_VECTOR}")
     return Amount(*await only(c, statement.encode(), {**values, "sources": list(sources) or None}))
@@ -121,7 +122,7 @@ async def coverage_by_source(c: Connection, model: Model) -> dict[str, VectorCov
 
 
 async def count_pending(c: Connection, model: Model, source_id: int) -> int:
-    """Return how many texts of a source have no vector."""
+    """Return the number of texts of a source without a vector."""
     query = f"""
         select count(distinct text_hash) from embeddable entry join item on item.id = item_id
          where entry.id > %(above)s and source_id = %(source)s and {WITHOUT_VECTOR}
@@ -130,9 +131,10 @@ async def count_pending(c: Connection, model: Model, source_id: int) -> int:
 
 
 async def cover(c: Connection, model: Model, *, wait: bool = False) -> bool | None:
-    """Note that all texts have vectors; return False if some have none, None if texts are being stored now.
+    """Record that all texts have vectors; return False if some have none, None if texts are being stored now.
 
-    Must run inside a transaction; with `wait` it blocks writers of passages until that ends.
+    Must run inside a transaction. With `wait`, it waits for writers of passages and blocks them until the transaction
+    ends.
     """
     if wait:
         await hold_passages(c)
@@ -150,7 +152,10 @@ async def cover(c: Connection, model: Model, *, wait: bool = False) -> bool | No
 
 
 async def activate(c: Connection, model: Model) -> bool:
-    """Let search use a model if all texts have vectors; return whether they do. Must run inside a transaction."""
+    """Let search use a model if all texts have its vectors; return whether they have.
+
+    Must run inside a transaction.
+    """
     if not await cover(c, model, wait=True):
         return False
     await c.execute("update embedding_model set state = 'retired' where state = 'active' and id <> %s", [model.id])
@@ -160,10 +165,10 @@ async def activate(c: Connection, model: Model) -> bool:
 
 log = logging.getLogger(__name__)
 
-# Items that are noted per search: those of its first page.
+# Items that are counted per search: the items of its first page.
 MOST_NOTED = 10
-# Items whose passages make about one batch, some five each. With half of them batches are not full; with more, the
-# least wanted ones are looked up again and again before it is their turn.
+# Items whose passages, some five each, make about one batch. With half as many items, batches are not full; with more,
+# the least wanted items are looked up repeatedly before their turn comes.
 ITEMS_AT_A_TIME = 100
 
 # Counts items that a search found, if they have passages without a vector. An item that is being deleted is skipped,
@@ -201,7 +206,7 @@ delete from item_wanted where (item_id, model_id) in (
 
 
 async def note_wanted(c: Connection, model: Model, items: Sequence[int]) -> None:
-    """Count the items that a search found, if passages of them have no vector; errors are only logged."""
+    """Count the items that a search found and that have passages without a vector; errors are only logged."""
     try:
         values = {"model": model.id, "above": model.covered_to, "items": list(items[:MOST_NOTED])}
         await c.execute(_NOTE_WANTED, values)
@@ -212,7 +217,7 @@ async def note_wanted(c: Connection, model: Model, items: Sequence[int]) -> None
 async def pending_wanted(
     c: Connection, model: Model, *, limit: int, without: Collection[int] = ()
 ) -> list[PendingText]:
-    """Return passages without a vector of items that searches found, those found most often first.
+    """Return passages without a vector of items that searches found, the most frequently found items first.
 
     Sources in `without` are left out. The counts of items that have all their vectors are deleted.
     """
@@ -264,7 +269,7 @@ select text.id, again.text_hash, text.words, text.source_id, text.is_title
 
 
 async def amount_to_repeat(c: Connection, model: Model | None, *, sources: Sequence[int] = ()) -> Amount:
-    """Return how many texts of all sources, or of some, would be embedded again."""
+    """Return the amount of texts, of all or some sources, that would be embedded again."""
     if model is None:
         return Amount(0, 0)
     values = {"model": model.id, "sources": list(sources) or None}
@@ -272,7 +277,7 @@ async def amount_to_repeat(c: Connection, model: Model | None, *, sources: Seque
 
 
 async def amount_listed(c: Connection, model: Model | None, *, sources: Sequence[int] = ()) -> Amount:
-    """Return how many texts of all sources, or of some, are listed to be embedded again."""
+    """Return the amount of texts, of all or some sources, that are listed to be embedded again."""
     if model is None or not await count_listed(c, model.id):
         return Amount(0, 0)
     values = {"model": model.id, "sources": list(sources) or None}
@@ -287,8 +292,8 @@ async def count_listed(c: Connection, model_id: int) -> int:
 async def list_texts(c: Connection, model: Model, *, sources: Sequence[int] = ()) -> None:
     """List the texts of all or some sources to be embedded again; must run inside a transaction.
 
-    Vectors of queries are deleted. For all sources, vectors of texts that no item has are deleted too: such a text may
-    come back, and its old vector with it.
+    Vectors of queries are deleted. If all sources are listed, vectors of texts that no item has are deleted too:
+    otherwise such a text could come back with its old vector.
     """
     await hold_passages(c)
     await c.execute(_LIST.encode(), {"model": model.id, "sources": list(sources) or None})
@@ -305,8 +310,9 @@ async def list_texts(c: Connection, model: Model, *, sources: Sequence[int] = ()
 async def pending_listed(
     c: Connection, model_id: int, *, after: Hash, limit: int, sources: Sequence[int], without: Collection[int]
 ) -> list[PendingText]:
-    """Return listed texts after a hash, in order, each with a source that has it: one of `sources`, and none of
-    `without`.
+    """Return listed texts after a hash, in order, each with a source of `sources` but not of `without`.
+
+    An empty `sources` stands for all sources.
     """
     values = {"model": model_id, "after": after, "limit": limit}
     rows = await all_rows(
@@ -323,12 +329,12 @@ def _pending_text(text_id: int, text_hash: Hash, text: str, source_id: int, is_t
 
 
 async def forget_removed(database: Database, model_id: int) -> None:
-    """Delete listed texts that no item has any more, with their vectors."""
+    """Remove texts that no item has any more from the list, and delete their vectors."""
     async with database.connection() as c:
         if not await count_listed(c, model_id):
             return
     async with database.transaction() as c:
-        # No text may come back to a vector that is being dropped.
+        # While writers of passages are blocked, no stored text can need a vector that is being deleted.
         await hold_passages(c)
         statement = """
             with gone as (delete from embedding_again again where model_id = %(model)s

@@ -1,15 +1,16 @@
-"""The search statement: it ranks passages by words and by meaning apart, and adds the two scores.
+"""The search statement: it ranks passages separately by words and by meaning, and adds the two scores.
 
-Equal scores are ordered by the keys of items and the positions of passages, never by ids, so that a refreshed index
-answers like a rebuilt one. Two things are left to chance: which passages are scored beyond `MOST_CANDIDATES`, and which
+Items with equal scores are ordered by key, and passages by position, never by ids, so that a refreshed index answers
+like a rebuilt one. Two things are left to chance: which passages beyond `MOST_CANDIDATES` are scored, and which
 neighbours an approximate vector index misses.
 
 Words are ranked by BM25. The frequency of a word in a passage is derived from `ts_rank` with equal weights, which is
 rank = sum(1/n², n = 1 … frequency) / (π²/6): rank / (1 - rank) grows with the frequency, by 1.6 for each occurrence.
-Passages are looked up by the rarest words, as long as these are rare enough together, and otherwise by pairs and
+
+Passages are looked up by the rarest words, as long as few passages have one of these words, and otherwise by pairs and
 triples of words. So a common word costs nothing: it only adds to the scores of passages that other words found.
 
-A filter that leaves few passages is scanned whole, by words and by meaning; otherwise the indexes lead.
+If a filter leaves few passages, all of them are scored, by words and by meaning; otherwise the indexes are used.
 """
 
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ REPETITION = 8
 # Words that are looked up in the index. With eight instead of sixteen, .03 nDCG were lost on CACM and .01 on SciFact;
 # more gained nothing.
 LOOKED_UP_WORDS = 16
-# Common words that are looked up in pairs and triples: eight words have 84 of both.
+# Common words that are looked up in pairs and triples: eight words have 84 pairs and triples.
 COMBINED_WORDS = 8
 # Approximate number of passages that are scored: small collections whole, large ones by their rare words. Each costs
 # one rank per word.
@@ -38,26 +39,26 @@ MOST_CANDIDATES = 4_000
 # A filter that leaves at most this many passages is scanned whole: by words, where each passage costs a rank, and by
 # meaning, where it costs only a distance, and where an index that has to return few of many misses most.
 SMALL_FILTER, SMALL_FOR_MEANING = 3_000, 10_000
-# Counting stops here: one more than what is still small.
+# Counting stops here: one more than the largest number that is still small.
 FILTER_BOUND = SMALL_FOR_MEANING + 1
-# Items that are fused: ten times as many as are shown.
+# Items whose two scores are added: ten times as many as are shown.
 WORDS_DEPTH = 100
-# Fewer by meaning: every vector is near to some degree, and the farther ones are noise.
+# Fewer items are taken by meaning: every vector is near to some degree, and the farther vectors are noise.
 MEANING_DEPTH = 60
-# Fewer still with a filter, since each has to be found among those that the filter removes.
+# Even fewer with a filter, since each item must be found among the items that the filter removes.
 FILTERED_DEPTH = 50
-# Maximum number of vectors taken from the index. Some have no passage any more, and with a filter most have none that
-# is allowed: at a fifth of all passages, 50 of the nearest are found among some 250, at 1 % among 5,000.
+# Maximum number of vectors taken from the index. Some vectors have no passage any more, and with a filter most have no
+# passage that passes it. If a fifth of all passages pass, the nearest 50 are among 250 vectors, at 1 % among 5,000.
 SCANNED, SCANNED_FILTERED = 200, 8_000
-# Passages with one and the same text that may be near: the first by key of at most so many that a filter leaves. A text
-# with more copies, such as a licence, says little about any of its items.
+# Passages with the same text that are taken as near: the first COPIES by key, of at most MOST_COPIES that pass a
+# filter. A text with more copies, such as a licence, says little about any of its items.
 COPIES, MOST_COPIES = 3, 100
 # Share of the title in an item's distance: enough to decide between items that say the same. More was worse on tuning
 # halves: nDCG@10 of CISI .421 at 0, .413 at .05 and .393 at .15, of Medline .754, .753 and .753; Cranfield's is .581 at
-# 0 and at .15. Before the passages have their vectors, the title's distance is the only one.
+# 0 and at .15. Before the passages have their vectors, there is only the title's distance.
 TITLE_SHARE = 0.01
-# Vectors that are scanned for each that is in use. Unused ones are dropped after some weeks; if they are more than
-# this, fewer of the nearest are found.
+# Vectors that are scanned for each vector in use. Unused vectors are deleted after some weeks; if their share is
+# higher, fewer of the nearest passages are found.
 _PASSED_OVER = 4
 # BM25: how soon repetitions of a word stop counting (k1, 1.2 is the usual value), and how much long passages are
 # penalised (b, usually 0.75; passages differ less in length than whole documents). Chosen on Cranfield and Python's
@@ -68,20 +69,20 @@ BOOST = 5.0
 # How much meaning counts beside words, at an embedder's weight of 1: 3 and 5 are as good within .005 nDCG on the tuning
 # halves of six sets. Adding scores instead of ranks was decided with both halves in sight.
 MEANING_SHARE = 4
-# Texts that show how far apart texts usually are: few enough to cost nothing, enough for a mean.
+# The number of texts from which the usual distance is computed: few enough to cost nothing, enough for a mean.
 SAMPLED_VECTORS = 64
 # If fewer of the candidates have a vector, words alone rank them. Between .3 and .5 some small set always lost up to
-# .003 nDCG at a quarter or a half of the vectors. Half, and one standard deviation of chance among so many candidates
-# twice over: .6 of a hundred, .7 of 25, all of four. Of few, chance alone gives some questions six in ten.
+# .003 nDCG at a quarter or a half of the vectors. The share is one half plus two standard deviations of chance for the
+# number of candidates: .6 of 100, .7 of 25, all of 4. Of few candidates, chance alone gives some questions six in ten.
 LEAST_SHARE = "least(1, 0.5 + 1 / sqrt(candidates))"
-# What decides between items of equal scores, whatever happened before. Two sources may have items of one key.
+# The order of items with equal scores, independent of their history. Two sources may have items with the same key.
 _KEY = "item.key || convert_to(source.name, 'UTF8')"
 _OF_SOURCE = "join source on source.id = item.source_id"
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """The model whose vectors are searched, and how much its ranks count beside those of the words."""
+    """The model whose vectors are searched, and the weight of its scores beside those of the words."""
 
     model_id: int
     dimensions: int
@@ -90,11 +91,11 @@ class Meaning:
 
 @lru_cache(maxsize=64)
 def statement(where: str, meaning: Meaning | None, *, strict: bool = False) -> str:
-    """Return the statement that searches the items which fulfil a condition.
+    """Return the statement that searches the items that fulfil the SQL condition `where`.
 
-    Its first row explains the ranking, each other row is a passage. Its parameters are kinds, terms, times, vector,
-    weight, limit, depth, after_score, after_item, passages and those of the condition. A strict query has phrases: a
-    passage that is near must be among those that have them.
+    Its first row explains the ranking; each other row is a passage. Its parameters are kinds, terms, times, vector,
+    weight, limit, depth, after_score, after_item, passages and those of the condition. If `strict`, the query has
+    phrases, and only passages that contain them are ranked by meaning.
     """
     candidates = CANDIDATES_TO_FILTER if where else CANDIDATES
     filtered, inside, small = "", "", "false"
@@ -125,7 +126,7 @@ def statement(where: str, meaning: Meaning | None, *, strict: bool = False) -> s
         usual_distance = "select null::float8 as distance"
     else:
         model, distance = meaning.model_id, _distance(meaning)
-        # How far the best passage of an item by words is from the question; null if it has no vector.
+        # The distance between the question and an item's best passage by words; null if the passage has no vector.
         own_distance = f"""(
         select (1 - {TITLE_SHARE}) * own + {TITLE_SHARE} * coalesce(title, own) from (
             select (select min({distance}) from embedding
@@ -133,7 +134,8 @@ def statement(where: str, meaning: Meaning | None, *, strict: bool = False) -> s
                    (select min({distance}) from item_title join embedding using (text_hash)
                      where model_id = {model} and item_title.item_id = chunk.item_id) as title
               from chunk where chunk.id = best) vectors)"""
-        # How far random texts are from the question: those in use with the lowest hashes, which are random enough.
+        # The distance between the question and random texts: the texts in use with the lowest hashes, which are random
+        # enough.
         usual_distance = f"""
     select avg(distance) as distance from (
         select {distance} as distance from embedding
@@ -362,13 +364,13 @@ def _near(where: str, inside: str, meaning: Meaning | None, *, strict: bool) -> 
         small = f"(select passages <= {SMALL_FOR_MEANING} from filtered)"
 
     def opening(of: str, inside: str = "") -> str:
-        """Select the first passage of an item that has what the query requires."""
+        """Return a query for the first passage of an item that contains what the search query requires."""
         return f"""
            select chunk.id from chunk
             where chunk.item_id = {of}.item_id and coalesce(chunk.tsv @@ (select query from required), true) {inside}
             order by chunk.position limit 1"""
 
-    # The vectors of the passages that the words found.
+    # The vectors of the passages that were found by words.
     of_scored = f"""
     select chunk.id, chunk.item_id, nearest.distance as own, null::float8 as title
       from scored join chunk using (id) cross join lateral (
@@ -376,7 +378,7 @@ def _near(where: str, inside: str, meaning: Meaning | None, *, strict: bool) -> 
             where embedding.model_id = {model} and embedding.text_hash = chunk.text_hash) nearest
      where nearest.distance is not null order by nearest.distance limit {MEANING_DEPTH}"""
     # The nearest vectors of passages, and of titles, which stand for the first passage of their item. Vectors whose
-    # text is gone are kept for a while, and skipped: they take no place from others.
+    # text is gone are kept for a while; they are skipped and do not count towards the limit.
     by_index = f"""
     select passage.id, passage.item_id, case when not titled then nearest.distance end as own,
            case when titled then nearest.distance end as title
@@ -420,8 +422,8 @@ def _near(where: str, inside: str, meaning: Meaning | None, *, strict: bool) -> 
      cross join lateral ({opening("named")}) opening
 )"""
     passages = of_scored if strict else f"({by_index}) union all {of_allowed}" if where else by_index
-    # A passage found by its own vector gets the distance of its title looked up, and the other way round. It is as far
-    # as the nearest of its parts; with only one vector, its own or its title's, it is as far as that.
+    # For a passage found by its own vector, the distance of its title is looked up, and vice versa. Its own distance is
+    # that of its nearest part. If only the passage or only the title has a vector, that distance is used for both.
     return f""", neighbour as materialized (
     select id, item_id, min(own) as own, min(title) as title from ({passages}) passage group by id, item_id
 ), near as materialized (
@@ -440,7 +442,7 @@ def _near(where: str, inside: str, meaning: Meaning | None, *, strict: bool) -> 
 
 
 def _in_use(of: str) -> str:
-    """Return the condition that a passage or title has this text; it is looked up by key for each vector."""
+    """Return the SQL condition that a passage or title has this text; it is checked by key for each vector."""
     return f"""coalesce(
            (select true from chunk where chunk.text_hash = {of}.text_hash limit 1),
            (select true from item_title where item_title.text_hash = {of}.text_hash limit 1))"""

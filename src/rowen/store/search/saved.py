@@ -95,7 +95,7 @@ async def count(c: Connection) -> int:
 
 
 async def add(c: Connection, name: str, query: str, sources: Sequence[str]) -> SavedSearch:
-    """Save a search; what matches now is not reported as news."""
+    """Save a search; items that match it already are not reported as news."""
     try:
         async with c.transaction():
             search_id = await scalar(
@@ -116,7 +116,7 @@ async def remove(c: Connection, search_id: int) -> None:
 
 
 async def catch_up(c: Connection, name: str) -> bool:
-    """Read the next lines of the log for a saved search; return whether there are more."""
+    """Read the next lines of the log for a saved search; return whether more lines follow."""
     await c.execute("select from saved_search where name = %s for update", [name])
     search = await get(c, name)
     span = await next_range(c, search.after, lines=_BATCH)
@@ -129,7 +129,7 @@ async def catch_up(c: Connection, name: str) -> bool:
 
 
 async def news(c: Connection, search_id: int, *, after: int, limit: int) -> list[SavedNews]:
-    """Return items that began or ceased to match, after a number."""
+    """Return news after an id: items that began or ceased to match."""
     query = """
         select id, kind, number, source, url, title, at from saved_news
          where search_id = %s and id > %s order by id limit %s
@@ -138,7 +138,7 @@ async def news(c: Connection, search_id: int, *, after: int, limit: int) -> list
 
 
 async def newest(c: Connection, search_id: int, *, before: int | None, limit: int) -> list[SavedNews]:
-    """Return items that began or ceased to match, newest first, before a number if it is given."""
+    """Return news, newest first: items that began or ceased to match; with `before`, only news before this id."""
     query = """
         select id, kind, number, source, url, title, at from saved_news
          where search_id = %s and id < coalesce(%s, 9223372036854775807) order by id desc limit %s

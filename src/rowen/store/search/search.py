@@ -1,4 +1,4 @@
-"""Search: filters, the search statement and its rows, and items with equal texts."""
+"""Run searches: build the conditions of filters, read the rows of the search statement, and find copies of items."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -29,7 +29,7 @@ class CopiedItem(NamedTuple):
 
 
 class Copies(NamedTuple):
-    """All items with one text, by source and URL; `name` is a hash of the text."""
+    """All items with the same text, by source and URL; `name` is a hash of the text."""
 
     name: str
     items: tuple[CopiedItem, ...]
@@ -53,14 +53,14 @@ select original.id, left(encode(sha256(convert_to(original.text, 'UTF8')), 'hex'
 
 
 async def copies(c: Connection, item_ids: Sequence[int]) -> dict[int, Copies]:
-    """Return the items with the same text as each of these, including itself; items without a copy are left out."""
+    """Return the copies of each of these items, including itself; items without a copy are left out."""
     bounds = {"characters": _LEAST_CHARACTERS, "compared": _MOST_COMPARED}
     rows = await all_rows(c, _COPIES, {"items": list(item_ids), "dataset": DATASET, **bounds})
     groups = ((key, [CopiedItem(*item) for _, _, *item in group]) for key, group in groupby(rows, lambda row: row[:2]))
     return {item_id: Copies(name, tuple(items)) for (item_id, name), items in groups if len(items) > 1}
 
 
-# When an item was modified: by the statement of its catalog, otherwise by its last change here.
+# When an item was modified: according to its catalog, otherwise according to its last change in the index.
 _MODIFIED = (
     "case when item.record ->> 'modified' ~ '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}'"
     " then left(item.record ->> 'modified', 10) {sign} %({name})s::timestamptz::date::text"
@@ -82,7 +82,7 @@ _CONDITIONS = {
     "without_item": "item.id <> %(without_item)s",
 }
 
-# A field of an item's data in force; each entry of a list is compared.
+# A field of an item's current data; each entry of a list is compared.
 _WHERE = (
     "exists (select from extraction_check checked join extraction on extraction.id = checked.extraction_id"
     " cross join lateral (select extraction.data::jsonb #> %(where_path_{number})s::text[] as value) field"
@@ -93,7 +93,7 @@ _WHERE = (
 
 
 def condition(filters: Filters) -> tuple[str, dict[str, Any]]:
-    """Return the SQL condition of filters on `item`, empty if there are none, and its parameters."""
+    """Return the SQL condition of filters on `item`, empty if there are no filters, and its parameters."""
     conditions: list[str] = []
     values: dict[str, Any] = {}
     for filter_ in fields(filters):
@@ -111,7 +111,7 @@ def condition(filters: Filters) -> tuple[str, dict[str, Any]]:
 
 
 def _compared(condition: Condition, number: int) -> str:
-    """Return the comparison of a field; a list matches if one of its entries does."""
+    """Return the SQL comparison of a field; a list matches if one of its entries matches."""
     if condition.sign == "exists":
         return "jsonb_typeof(entry) <> 'null'"
     value = f"%(where_value_{number})s"
@@ -128,7 +128,7 @@ def _compared(condition: Condition, number: int) -> str:
 
 
 async def languages(c: Connection) -> list[str]:
-    """Return the languages of all items, by a loose scan of their index."""
+    """Return the languages of all items, by a loose index scan."""
     query = """
         with recursive known(code) as (
             (select text_language from item where text_language is not null order by text_language limit 1)
@@ -142,7 +142,7 @@ async def languages(c: Connection) -> list[str]:
 
 
 async def browse(c: Connection, filters: Filters, *, by_url: bool, after: str | None, limit: int) -> list[ItemLine]:
-    """Return the items that pass filters, by URL or, of very many, by key, which has an index."""
+    """Return the items that pass filters, ordered by URL or, for very many items, by key, which has an index."""
     where, values = condition(filters)
     order, place, first = (
         ("url", "url", "%(after)s") if by_url else ("key", "encode(key, 'hex')", "decode(%(after)s, 'hex')")
@@ -158,17 +158,17 @@ PASSAGES = 4
 """Maximum number of passages of an item in an answer: with four, three lines each, it fits a screen."""
 
 WEAKEST = 0.6
-"""The share of the best score that a further passage must reach, unless it is nearly as near."""
+"""The share of the best passage's score that another passage must reach, unless its distance is within `NEARLY`."""
 
 NEARLY = 0.05
-"""How much farther than the nearest passage a further one may be, as a cosine distance."""
+"""The cosine distance by which another passage may be farther away than the nearest passage."""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class RankedItem:
-    """A hit with values for further queries; `score` is not rounded."""
+    """A hit with its item id and unrounded `score`, which further queries need."""
 
     item_id: int
     dataset: bool
@@ -177,7 +177,7 @@ class RankedItem:
 
     @property
     def place(self) -> tuple[float, int]:
-        """The position in the ranking, after which the next page begins."""
+        """The position in the ranking; the next page begins after it."""
         return self.score, self.item_id
 
 
@@ -192,10 +192,10 @@ async def search(
     after: tuple[float, int] | None = None,
     depth: int | None = None,
 ) -> tuple[list[RankedItem], Row]:
-    """Return the items that match best by words and, with a vector, by meaning, and an explanation.
+    """Return the best matches by words and, if a vector is given, by meaning; and an explanation of the ranking.
 
-    The vector is text in the notation of the database. The next page is searched with the same `depth` as the one
-    before: so many items are ranked by words, at least a hundred.
+    The vector is text in PostgreSQL's notation. `depth` items are ranked by words, at least a hundred; all pages of a
+    search must be requested with the same `depth`.
     """
     where, values = condition(filters or Filters())
     terms = list(_terms(query))
@@ -230,7 +230,7 @@ select set_config('jit', 'off', true), set_config('hnsw.iterative_scan', 'relaxe
 
 
 async def item_vector(c: Connection, item_id: int, model_id: int) -> str | None:
-    """Return the mean vector of an item's passages; None if none has a vector."""
+    """Return the mean vector of an item's passages; None if no passage has a vector."""
     vector: str | None = await scalar(
         c,
         "select avg(vector)::text from chunk join embedding using (text_hash) where item_id = %s and model_id = %s",
@@ -255,7 +255,7 @@ def _terms(query: Query) -> Iterator[tuple[str, str]]:
 
 
 def _ranked_item(rows: list[Row]) -> RankedItem:
-    """Return the hit of the rows of an item's passages: the best one, and those nearly as good by words or meaning."""
+    """Return the hit of an item from the rows of its passages: the best passage, and others nearly as good."""
     head = rows[0]
     best = max(row["passage_score"] or 0.0 for row in rows)
     distances = [row["passage_distance"] for row in rows if row["passage_distance"] is not None]

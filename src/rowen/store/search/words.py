@@ -1,7 +1,7 @@
-"""Word counts, spelling corrections, and the index of words.
+"""Count words, correct spelling, and build the word index.
 
 The counts depend on the present passages alone, not on their history: a refreshed index ranks like a rebuilt one. Each
-passage that is stored, changed or deleted is noted in the same transaction. A count adds the differences, or counts all
+stored, changed or deleted passage is recorded in the same transaction. A count adds these differences, or counts all
 passages where that is cheaper; both give the same result.
 """
 
@@ -20,16 +20,16 @@ SAMPLE = 50_000
 """Maximum number of passages that are counted, in a second or two; of more, counts are scaled up."""
 
 ANEW_SHARE = 0.25
-"""The share of changes above which all passages are counted anew: adding a change costs three times as much as counting
-a passage, and a changed passage is two changes. At half of it or at twice, a count takes at most a half longer."""
+"""The share of changes above which all passages are counted again: adding a change costs three times what counting
+a passage costs, and a changed passage is two changes. At half or twice, a count takes at most half as long again."""
 # Repetitions of a count: passages stored meanwhile may move the bound of the sample again; the next count corrects it.
 _MOST_COUNTS = 3
 _LETTERS = string.ascii_lowercase
-# Lengths of corrected words: shorter ones have too many neighbours, longer ones too many variants (54 per letter).
+# Lengths of corrected words: shorter words have too many neighbours, longer words too many variants (54 per letter).
 _SHORTEST, _LONGEST = 4, 24
 
-# The passages in the sample: those whose text hash is below a bound, half, a quarter, and so on, in each database
-# alike.
+# The condition that a passage is in the sample: its text hash is below a bound. The sample is half of all passages, a
+# quarter, and so on, and the same in each database.
 _IN_SAMPLE = "(%(bound)s::bytea is null or text_hash < %(bound)s::bytea)"
 # Counts all words of the sample.
 _COUNT_ALL = f"""
@@ -51,7 +51,7 @@ update term_count set passages = total.passages, halvings = %(halvings)s, counte
        lengths = sample.lengths, mean_length = sample.lengths::float8 / greatest(sample.passages, 1), counted_at = now()
   from total, sample
 """  # noqa: S608 (of constants)
-# Adds the noted changes. All parts of one statement see one snapshot: the next count adds later changes.
+# Adds the recorded changes. All parts of the statement see one snapshot: later changes are added by the next count.
 _ADD = f"""
 with noted as materialized (
     delete from term_change returning number, chunk_id, text_hash, tsv
@@ -92,9 +92,9 @@ select passages, halvings, (select count(*) from term_change),
 
 
 async def count_words(database: Database) -> bool:
-    """Count words if passages have changed since the last count; return whether it did.
+    """Count words if passages have changed since the last count; return whether they were counted.
 
-    It blocks no writer: it reads what is committed, and writes what only searches read.
+    It blocks no writer: it reads only committed rows, and the rows that it writes are read by searches only.
     """
     async with database.connection() as c:
         changed = await scalar(c, _CHANGED)
@@ -112,7 +112,7 @@ async def _count(c: Connection) -> bool:
         await _count_all(c, _halvings(passages if uncounted is None else uncounted))
     else:
         await c.execute(_ADD, {"bound": _bound(halvings), "scale": 1 << halvings})
-    # Only now the number of passages is known, which decides how many are counted.
+    # The number of passages, which decides the size of the sample, is only known now.
     for _ in range(_MOST_COUNTS):
         passages, halvings = await only(c, "select passages, halvings from term_count")
         if halvings == _halvings(passages):
@@ -131,7 +131,7 @@ async def _count_all(c: Connection, halvings: int) -> None:
 
 
 def _halvings(passages: int) -> int:
-    """Return how often the passages are halved until the sample is small enough."""
+    """Return how often the passages must be halved for a sample of at most `SAMPLE` passages."""
     return next(halvings for halvings in range(64) if passages >> halvings <= SAMPLE)
 
 
@@ -140,7 +140,10 @@ def _bound(halvings: int) -> bytes | None:
 
 
 async def corrections(c: Connection, words: Sequence[str]) -> dict[str, str]:
-    """Return, for words that occur nowhere, the most frequent indexed word that differs by one letter, if any."""
+    """Return corrections of words that occur nowhere: the most frequent indexed word that differs by one slip.
+
+    Words without a correction are left out.
+    """
     guesses = [(word, guess, rank) for word in words for rank, guess in variants(word)]
     if not guesses:
         return {}
@@ -157,7 +160,7 @@ async def corrections(c: Connection, words: Sequence[str]) -> dict[str, str]:
 
 
 def variants(word: str) -> Iterator[tuple[int, str]]:
-    """Yield the words that differ by one slip, each with its rank: 0 for swapped letters, 1 for any other slip."""
+    """Yield the spellings that differ from a word by one slip, with rank 0 for swapped letters and 1 for others."""
     word = word.lower()
     if not (word.isalpha() and _SHORTEST <= len(word) <= _LONGEST):
         return
@@ -173,7 +176,7 @@ def variants(word: str) -> Iterator[tuple[int, str]]:
 
 
 async def characteristic_words(c: Connection, item_id: int, *, limit: int) -> list[str]:
-    """Return the lexemes that distinguish an item from others: frequent in it, rare elsewhere."""
+    """Return the lexemes that distinguish an item: frequent in it and rare in other items."""
     query = """
         select word.lexeme
           from chunk cross join lateral unnest(chunk.tsv) word
@@ -196,7 +199,7 @@ cost too much for fewer."""
 LONGEST_S = 300.0
 """How long the index is missing at most: a longer harvest waits for its portal, and searches need the index."""
 
-# Whether the index is missing, by the catalog itself: a session may cache names.
+# Whether the index is missing, according to the catalog itself, since a session may cache names.
 _IS_MISSING = """
 select not exists (select from pg_indexes where indexname = 'chunk_tsv' and schemaname = current_schema())
 """
@@ -204,11 +207,11 @@ select not exists (select from pg_indexes where indexname = 'chunk_tsv' and sche
 
 @dataclass(slots=True)
 class WordIndex:
-    """Drops the word index for the time of a run if most passages come from this run.
+    """Drops the word index during a run if this run stores most of all passages.
 
-    Building the index at once costs less than half of updating it passage by passage. Where the server writes no log
-    for that, as the embedded one, this saves a fifth of all writes of a first harvest. Searches scan the passages in
-    the meantime. A run that is killed leaves the index missing: the next run of any source builds it.
+    Building the whole index costs less than half of updating it passage by passage. If the server writes no log of the
+    build, as the embedded server does, this saves a fifth of all writes of a first harvest. Searches scan the passages
+    in the meantime. A run that is killed leaves the index missing: the next run of any source builds it.
     """
 
     database: Database
@@ -217,15 +220,15 @@ class WordIndex:
     _aside_since: float | None = field(default=None)
 
     async def grown(self, passages: int) -> None:
-        """Record how many passages the run has stored."""
+        """Drop the index if the run's `passages` are most of all passages; restore it after `LONGEST_S`."""
         if self._aside_since is not None and self.clock() > self._aside_since + LONGEST_S:
             self._aside_since = None
             await restore_word_index(self.database)
         if self._is_decided or passages < ENOUGH_PASSAGES:
             return
         self._is_decided = True
-        # Others have stored as much as this run, or the index is locked or not ours: it stays. The patience is longer
-        # than a group takes that is being written; readers that take longer are not kept waiting.
+        # The index stays if others have stored as much as this run, or if it is locked or belongs to another user. The
+        # lock time-out is longer than writing a group takes; readers that take longer are not blocked.
         with suppress(StoreError):
             async with self.database.transaction() as c:
                 counted = "select count(*) from (select from chunk limit %s) passage"
@@ -237,11 +240,12 @@ class WordIndex:
 
 
 async def restore_word_index(database: Database) -> bool:
-    """Build the word index if it is missing; return whether it was."""
+    """Build the word index if it is missing; return whether it was missing."""
     async with database.transaction() as c:
         if not await scalar(c, _IS_MISSING):
             return False
-        # If several runs end together, one builds it: the server would let both begin, and fail the second.
+        # If several runs end together, only one builds the index: the server would let two begin, and the second would
+        # fail.
         await hold(c, Lock.WORDS)
         if not await scalar(c, _IS_MISSING):
             return False

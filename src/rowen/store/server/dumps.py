@@ -1,4 +1,4 @@
-"""Dumps of the whole database in one file, and their restoration, by PostgreSQL's client programs."""
+"""Dump the whole database into one file and restore it, with PostgreSQL's client programs."""
 
 import asyncio
 import os
@@ -16,12 +16,15 @@ from rowen.store.migrate import SCHEMA, hold_restore, schema_aside
 from rowen.store.server.programs import program_folders
 from rowen.store.sources import exist_any
 
-# The version named in a hint if the server's is unknown: that of the package.
+# The version that a hint names if the server's version is unknown: the version of the package.
 _USUAL_MAJOR = 18
 
 
 async def client_program(name: str, *, least_major: int = 0) -> str:
-    """Return the first program of this name that is not older than the server, since older ones may not read it."""
+    """Return the path of the first program of this name whose version is at least `least_major`.
+
+    A client program older than the server may not be able to read it.
+    """
     paths = [str(folder / name) for folder in program_folders() if (folder / name).is_file()]
     for path in [*paths, *([on_path] if (on_path := find(name)) else [])]:
         code, out, _ = await run_client([path, "--version"], {})
@@ -67,7 +70,7 @@ async def dump(database: Database, conninfo: str, path: Path) -> int:
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[str]:
-    """Yield a temporary file, which gets the name `path` at the end and is removed if something fails."""
+    """Yield the path of a temporary file, which is renamed to `path` at the end, or removed after an error."""
     path = path.absolute()
     exists = RefusedError(f"{path} exists already, and was not changed.", hint="Choose another name.")
     if path.exists():
@@ -92,7 +95,7 @@ _BARE = ("--no-owner", "--no-privileges")
 
 
 async def restore(database: Database, conninfo: str, path: Path) -> None:
-    """Restore a dump into a database that has no sources: all of it, or nothing is changed."""
+    """Restore a dump into a database without sources; change nothing if that fails."""
     source = _existing(path)
     async with database.connection() as c:
         if await exist_any(c):

@@ -1,8 +1,8 @@
-"""The PostgreSQL that comes with the package: one server per data folder, started on first use.
+"""Run the PostgreSQL server that comes with the package: one server per data folder, started on first use.
 
-Every process that uses the server has a share of one file lock. The kernel releases it however a process ends, so no
-count can be wrong: a process that gets the lock alone is the last. It stops the server, or leaves a keeper process
-behind, which stops it later unless another process has joined.
+Every process that uses the server holds a share of one file lock. The kernel releases it however a process ends, so
+the number of users is always right: a process that gets the lock exclusively is the last. It stops the server, or
+starts a keeper process, which stops the server later unless another process has joined.
 """
 
 import os
@@ -37,7 +37,7 @@ from rowen.store.server.site import (
 
 _SUPERUSER = "postgres"
 _GREETING_POLL_S = 0.02  # one connection attempt; a delay of 20 ms is not noticed
-# A server that is ready answers at once; after this time its socket is gone or another server's.
+# A server that is ready answers at once; after this time, its socket is gone or belongs to another server.
 _SILENCE_S = 10.0
 # Longer than the starting process waits (300 s), so that it is the one to report why the start failed.
 _LONGEST_RECOVERY_S = 330.0
@@ -50,12 +50,12 @@ _RECOVERY_S = 60.0
 
 
 def by_socket(server: Postmaster) -> str:
-    """Return the connection string for processes that can enter the socket's folder."""
+    """Return a connection string for processes that may enter the socket's folder."""
     return make_conninfo(host=str(server.socket_folder), port=server.port, user=_SUPERUSER, dbname="postgres")
 
 
 def welcoming(data: Path) -> Postmaster | None:
-    """Return the server of a data folder once it accepts connections; None if there is none."""
+    """Wait until the server of a data folder accepts connections and return it; None if there is none."""
     started = time.monotonic()
     while (server := settled(data)) is not None:
         greeting = _greeting(server)
@@ -72,7 +72,10 @@ def welcoming(data: Path) -> Postmaster | None:
 
 
 def store_password(server: Postmaster, folder: Path) -> str:
-    """Set the server's password to that of the file, created if missing; only its verifier is sent."""
+    """Set the server's password to the one in the password file, which is created if missing.
+
+    Only the verifier of the password is sent to the server.
+    """
     password = _stored_password(folder)
     if not password:
         password = secrets.token_urlsafe(32)
@@ -108,7 +111,7 @@ def _greeting(server: Postmaster) -> Literal["welcome", "later", "silence"]:
 
 
 class EmbeddedServer:
-    """A share in the server of one data folder. All methods block; none is called from an event loop."""
+    """A share in the server of one data folder. All methods block, so they must not run in an event loop's thread."""
 
     def __init__(self, home: Path, *, port: int = 0, user: str | None = None, linger_s: float = 0.0) -> None:
         self._home = home.absolute()
@@ -126,7 +129,7 @@ class EmbeddedServer:
         self.leave()
 
     def join(self) -> str:
-        """Make sure that the server runs, become a member, and return the connection string."""
+        """Start the server if it does not run, take a share in it, and return the connection string."""
         with self._turn, explained(self._home):
             site = make_site(self._home, self._user)
             with exclusive(site.folder / "start.lock"), ExitStack() as undo:
@@ -147,7 +150,7 @@ class EmbeddedServer:
         return conninfo
 
     def leave(self) -> None:
-        """Give up membership; the last member stops the server, or leaves it to a keeper."""
+        """Give up the share; the last process stops the server, or starts a keeper that stops it later."""
         with self._turn, ExitStack() as undo:
             member, self._member = self._member, None
             if member is None or member.descriptor is None:
@@ -158,11 +161,12 @@ class EmbeddedServer:
                 server = find_server(folder / "data")
                 if member.claim() and server is not None and server.visible and not self._lingers(folder):
                     _stop(server, folder)
-                # Under the start lock: otherwise two processes that leave together would each see the other.
+                # This must be done under the start lock: otherwise two processes that leave together would each see the
+                # other.
                 member.close()
 
     def stop(self) -> bool:
-        """Stop the server unless there are other members; return whether a server was stopped."""
+        """Stop the server unless other processes use it; return whether a server was stopped."""
         folder = site_folder(self._home)
         with self._turn, explained(self._home):
             if not folder.is_dir():
@@ -173,7 +177,7 @@ class EmbeddedServer:
                 return self._stop_alone(folder)
 
     def stop_idle(self, keeper: int) -> None:
-        """Stop the server unless it has members, and release the lock of its keeper."""
+        """Stop the server unless a process uses it, and release the lock of its keeper."""
         folder = site_folder(self._home)
         if not folder.is_dir():
             return
@@ -181,7 +185,8 @@ class EmbeddedServer:
             try:
                 self._stop_alone(folder)
             finally:
-                # Under the start lock: a leaving process that finds this lock taken relies on the keeper.
+                # This must be done under the start lock: a leaving process that finds the keeper's lock taken relies on
+                # the keeper.
                 os.close(keeper)
 
     def _stop_alone(self, folder: Path) -> bool:
@@ -198,7 +203,7 @@ class EmbeddedServer:
         return server is not None
 
     def _lingers(self, folder: Path) -> bool:
-        """Return whether the server is left to a keeper, which is started if there is none."""
+        """Return whether a keeper will stop the server later; start the keeper if there is none."""
         # A process started by init is a container or a service, and its children are ended with it.
         if self._linger_s <= 0 or 1 in (os.getpid(), os.getppid()):
             return False
@@ -274,14 +279,14 @@ def _stop(server: Postmaster, folder: Path) -> None:
 
 
 def run_keeper(home: str, descriptor: int, linger_s: float) -> None:
-    """Stop the server once no process has disconnected for `linger_s`, unless some still use it.
+    """Wait until no process has left for `linger_s`, then stop the server unless a process still uses it.
 
     Each process that leaves updates the modification time of the lock file. All modules are imported before the wait,
-    since the program may be removed or replaced meanwhile; this takes 35 MB instead of 11.
+    since the program may be removed or replaced meanwhile; the process takes 35 MB instead of 11.
     """
     server = EmbeddedServer(Path(home))
     left_at = None
     while left_at != (left_at := os.fstat(descriptor).st_mtime):
-        # The clock may be set meanwhile: the wait is between zero and the whole time.
+        # The clock may be set meanwhile, so the wait is limited to between zero and `linger_s`.
         time.sleep(min(max(left_at + linger_s - time.time(), 0.0), linger_s))
     server.stop_idle(descriptor)

@@ -1,4 +1,4 @@
-"""File locks and processes of an embedded server: its pid file, and which processes work in its data folder."""
+"""Manage file locks and processes of an embedded server: its pid file, and the processes in its data folder."""
 
 import fcntl
 import os
@@ -27,12 +27,12 @@ _open_locks: "weakref.WeakSet[FileLock]" = weakref.WeakSet()
 
 
 class FileLock:
-    """A lock on a file; the kernel releases it with the process, and no child inherits it."""
+    """A lock on a file; the kernel releases it when the process ends, and no child inherits it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.descriptor: int | None = None
-        """The open file while the lock is held, shared or not; a process with a copy of it has a part in the lock."""
+        """The open file while the lock is held, shared or not; a process that inherits it holds the lock too."""
 
     def share(self) -> None:
         """Take a share of the lock."""
@@ -40,12 +40,12 @@ class FileLock:
             raise _busy(self._path)
 
     def claim(self, *, patience_s: float = 0.0) -> bool:
-        """Take the lock alone; if that fails, an earlier share stays."""
+        """Take the lock exclusively; return False if that fails, and keep an earlier share."""
         was_shared = self.descriptor is not None
         if self._take(fcntl.LOCK_EX, patience_s=patience_s):
             return True
         if was_shared:
-            # flock may give up the share before it finds that it cannot have it all.
+            # flock may release the share before it finds that it cannot get the lock exclusively.
             self.share()
         else:
             self.close()
@@ -86,7 +86,7 @@ os.register_at_fork(after_in_child=_close_all)
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Hold the lock on `path` alone for the length of a block."""
+    """Hold the lock on `path` exclusively for the length of a block."""
     lock = FileLock(path)
     if not lock.claim(patience_s=_PATIENCE_S):
         raise _busy(path)
@@ -109,7 +109,7 @@ class Postmaster:
 
 
 def find_server(data: Path) -> Postmaster | None:
-    """Return the server of this data folder, if it is alive."""
+    """Return the running server of this data folder; None if there is none."""
     try:
         lines = [os.fsdecode(line).strip() for line in (data / "postmaster.pid").read_bytes().split(b"\n")]
     except (FileNotFoundError, NotADirectoryError):
@@ -126,7 +126,7 @@ def find_server(data: Path) -> Postmaster | None:
 
 
 def settled(data: Path) -> Postmaster | None:
-    """Return the server once it accepts connections, or None once no process works in the data folder any more."""
+    """Wait until the server is ready and return it, or return None once no process works in the data folder."""
     started = time.monotonic()
     while True:
         server = find_server(data)
@@ -156,7 +156,7 @@ def settled(data: Path) -> Postmaster | None:
 
 
 def halt(server: Postmaster, data: Path) -> None:
-    """Stop a server, at once if it does not react; it recovers at its next start, and no commit is lost."""
+    """Stop a server, and force it if it does not react; no commit is lost, since it recovers at its next start."""
     if not server.visible:
         raise StoreUnavailableError(
             f"The server in {data} runs out of reach of this process, perhaps in another container.",
@@ -181,10 +181,10 @@ def _busy(path: Path) -> StoreUnavailableError:
 
 
 def _works_in(pid: int, data: Path) -> bool:
-    """Return whether a process is a living PostgreSQL whose working folder is `data`.
+    """Return whether a process is a running PostgreSQL whose working folder is `data`.
 
-    A PostgreSQL of the data's owner that cannot be inspected counts: taking a living server for dead is the worse
-    mistake.
+    A PostgreSQL process of the data's owner that cannot be inspected counts: it would be worse to take a running
+    server for dead.
     """
     try:
         process = _inspect(pid) if sys.platform == "linux" else _inspect_by_psutil(pid)
@@ -199,9 +199,9 @@ def _works_in(pid: int, data: Path) -> bool:
 
 
 class _Process(NamedTuple):
-    """A living PostgreSQL process: its effective owner, and device and inode of its working folder.
+    """A running PostgreSQL process: its effective owner, and device and inode of its working folder.
 
-    A path may name another folder by now. The folder is None if it cannot be read.
+    The folder is not stored as a path, which may name another folder by now. It is None if it cannot be read.
     """
 
     owner: int
@@ -209,7 +209,7 @@ class _Process(NamedTuple):
 
 
 def _inspect(pid: int) -> _Process | None:
-    """Return a PostgreSQL process by /proc, None for any other; importing psutil takes 15 ms of each command."""
+    """Return a PostgreSQL process from /proc; None for any other process. Importing psutil would take 15 ms."""
     lines = Path("/proc", str(pid), "status").read_text(errors="replace").splitlines()
     facts = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
     if facts["Name"] != ["postgres"] or facts["State"][0] == "Z":
@@ -252,7 +252,7 @@ def _inspect_by_psutil(pid: int) -> _Process | None:
 
 
 def _answers(server: Postmaster) -> bool:
-    """Return whether the socket accepts connections: a server in another container has no process that we see."""
+    """Return whether the socket accepts connections: processes of a server in another container are not visible."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(2.0)
         try:

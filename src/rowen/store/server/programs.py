@@ -1,4 +1,4 @@
-"""The PostgreSQL programs of a package, copies of them that other accounts can reach, and the account that runs them.
+"""Find the PostgreSQL programs, copy them to where other accounts can reach them, and choose the server's account.
 
 PostgreSQL refuses to run as root. Rowen then uses an existing account; it creates none, and opens no closed folder to
 it.
@@ -27,13 +27,13 @@ _BORROWED = ("postgres", "nobody")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A system account that is not ours."""
+    """A system account other than the one of this process."""
 
     uid: int
     gid: int
 
     def may_enter(self, folder: Path) -> bool:
-        """Return whether this account can reach files in `folder`, by the modes of all folders above."""
+        """Return whether this account can reach files in `folder`, by the modes of it and all folders above."""
         for place in (folder.resolve(), *folder.resolve().parents):
             facts = place.stat()
             by_group = stat.S_IXGRP if facts.st_gid == self.gid else stat.S_IXOTH
@@ -43,7 +43,7 @@ class Account:
 
 
 def server_account(wanted: str | None, data: Path) -> Account | None:
-    """Return the account that runs the server of this data folder; None for our own."""
+    """Return the account that runs the server of this data folder; None for the account of this process."""
     if os.geteuid() != 0:
         return None
     if data.exists():
@@ -77,7 +77,8 @@ def run_as(
     # PGDATA is not an argument: pg_ctl passes arguments on through a shell, in double quotes.
     variables = {"PATH": os.defpath, "LC_ALL": "C", **({"PGDATA": str(data)} if data is not None else {})}
     identity: dict[str, Any] = {"user": account.uid, "group": account.gid, "extra_groups": []} if account else {}
-    # A file, not a pipe: the server inherits it, and the reader of a pipe would wait for the server's end.
+    # The output is a file, not a pipe: the server inherits it, and the reader of a pipe would wait until the server
+    # ends.
     with tempfile.TemporaryFile() as output:
         try:
             done = run(
@@ -115,7 +116,7 @@ class Binaries:
 
 
 def choose_binaries(folder: Path, *, account: Account | None, cluster_version: str | None) -> Binaries:
-    """Return the first installation that fits the cluster, copied into `folder` if the account cannot reach it."""
+    """Return the first installation of the cluster's version, copied into `folder` if the account cannot reach it."""
     other = None
     for root, package in _candidates():
         if not (root / "bin" / "initdb").is_file():
@@ -140,7 +141,7 @@ def choose_binaries(folder: Path, *, account: Account | None, cluster_version: s
 
 
 def program_folders() -> list[Path]:
-    """Return the folders of client programs beside those of the PATH, those of the package first."""
+    """Return the folders of the installed client programs, the folders of the package first."""
     return [root / "bin" for root, _ in _candidates()]
 
 
@@ -156,7 +157,7 @@ def _candidates() -> Iterator[tuple[Path, Path | None]]:
 
 
 def _version(root: Path, account: Account | None) -> str | None:
-    """Return the version; None if the account cannot run initdb, which needs the bundled libraries as well."""
+    """Return the version of an installation; None if the account cannot run initdb with its libraries."""
     try:
         code, text = run_as(account, [root / "bin" / "initdb", "--version"], patience_s=_PROBE_S)
     except PermissionError:
@@ -166,7 +167,7 @@ def _version(root: Path, account: Account | None) -> str | None:
 
 
 def _copied(root: Path, package: Path, version: str, folder: Path) -> Path:
-    """Return the root of a copy that anyone may run; older copies are removed, since their server has stopped."""
+    """Return the root of a copy that any account may run; delete older copies, since no server uses them any more."""
     content = hashlib.sha256()
     for file in sorted(path for path in root.rglob("*") if path.is_file()):
         state = file.stat()
@@ -189,7 +190,7 @@ def _copied(root: Path, package: Path, version: str, folder: Path) -> Path:
 
 
 def _copy_open(source: Path, target: Path) -> None:
-    """Copy a tree, readable to all whatever the modes of the original."""
+    """Copy a tree so that all accounts can read it, whatever the modes of the original."""
     for place, folders, files in os.walk(source):
         if "include" in folders:
             folders.remove("include")

@@ -3,15 +3,15 @@
 postgres/
     data/          the cluster, with its logs in data/log
     socket/        the private socket, unless the path is too long for one
-    server.conf    our settings, included by the cluster's own
-    access.conf    who may connect
+    server.conf    Rowen's settings, included by the cluster's postgresql.conf
+    access.conf    the users and addresses that may connect (pg_hba)
     password       for TCP, if a port is set
-    home           the data folder that it belongs to
-    start.lock     held while the server is looked for, created, started or stopped
+    home           the path of the data folder that this server belongs to
+    start.lock     held while a process finds, creates, starts or stops the server
     members.lock   shared by all processes that use the server
-    keeper.lock    held by the process that stops an idle server; its time is when the last process left
+    keeper.lock    held by the process that stops an idle server; modified when a process leaves
 
-If `postgres` in a data folder is a link, a copy of the folder (`cp -a`) has the same link, and would work on the
+If `postgres` in a data folder is a link, a copy of the folder (`cp -a`) contains the same link, and would use the
 original's database. So each server's folder names the data folder that it belongs to, in the file `home`.
 """
 
@@ -31,12 +31,12 @@ from pathlib import Path
 from rowen.errors import StoreError, StoreFullError, StoreUnavailableError
 from rowen.store.server.programs import Account, Binaries, run_as, server_account
 
-# The longest path on Linux; longer content was not written by us.
+# The longest path on Linux; longer content was not written by Rowen.
 _MOST_BYTES = 4_096
 
 
 def check_link(home: Path) -> None:
-    """Refuse a link that another user may have put into `home`, since the following steps use our rights."""
+    """Refuse a link in `home` that another user may have created, since the next steps use this process's rights."""
     link = home / "postgres"
     try:
         facts = link.lstat()
@@ -72,11 +72,12 @@ SYSTEM_FOLDER = Path("/var/lib/rowen")
 _INITDB_S = 600.0
 # The longest path of a socket. Kernels allow 104 or 108 bytes; some are reserved for port numbers and lock names.
 _SOCKET_PATH_BYTES = 100
-# PostgreSQL writes its log in segments of this size: without space for one it does not start, whatever it reports.
+# PostgreSQL writes its log in segments of this size; without space for a segment it does not start, and its error
+# message may name another reason.
 _WAL_SEGMENT_BYTES = 16 * 2**20
-# The age of logs that are deleted. There is one per weekday: one older than six days is from last week.
+# The age from which logs are deleted. There is one log per weekday: a log older than six days is from last week.
 _LOG_KEPT_S = 6 * 86_400
-# Without TCP the port is only a part of the socket's name; this is the one that clients expect.
+# Without TCP the port is only a part of the socket's name; clients expect this port by default.
 _SOCKET_PORT = 5432
 
 # Messages of a full disk; the last one if half a page could still be written.
@@ -135,7 +136,7 @@ class ServerSite:
 
     @property
     def cluster_version(self) -> str | None:
-        """The major version that created the cluster; None if there is no cluster yet."""
+        """The major version of PostgreSQL that created the cluster; None if there is no cluster yet."""
         try:
             return (self.data / "PG_VERSION").read_text().strip()
         except FileNotFoundError:
@@ -143,14 +144,14 @@ class ServerSite:
 
     @property
     def logs(self) -> list[Path]:
-        """The server's logs, newest last; none if the server's user put a link in their place."""
+        """The server's logs, newest last; empty if the server's user replaced their folder by a link."""
         if (self.data / "log").is_symlink():
             return []
         return sorted((self.data / "log").glob("server-*.log"), key=lambda log: log.stat().st_mtime)
 
     @property
     def socket_folder(self) -> Path:
-        """The folder where the next start puts the socket."""
+        """The folder in which the next start creates the socket."""
         own = self.folder / "socket"
         if _fits(own):
             return own
@@ -165,12 +166,12 @@ class ServerSite:
 
 
 def site_folder(home: Path) -> Path:
-    """Return the folder of the server of `home`, whether or not it exists."""
+    """Return the path of the server's folder for `home`; it need not exist."""
     return (home / "postgres").resolve()
 
 
 def make_site(home: Path, user: str | None) -> ServerSite:
-    """Return the server's folder, created if it is missing."""
+    """Return the site of a server; create its folder if it is missing."""
     home.mkdir(parents=True, exist_ok=True)
     check_link(home)
     account = server_account(user, site_folder(home) / "data")
@@ -185,7 +186,7 @@ def make_site(home: Path, user: str | None) -> ServerSite:
     check_home(home)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if account:
-        # The server's user may pass through a folder of ours, never through one that took its place meanwhile.
+        # The server's user may pass through a folder of this user, but not through a folder that has replaced it.
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
             if os.fstat(descriptor).st_uid == os.geteuid():
@@ -196,9 +197,10 @@ def make_site(home: Path, user: str | None) -> ServerSite:
 
 
 def check_home(home: Path) -> None:
-    """Refuse a server that belongs to another home; nothing is created.
+    """Refuse a server folder that belongs to another home; create nothing.
 
-    A folder from an older version has no record. In the system folder its name identifies its home.
+    A folder from an older version has no record of its home. In the system folder, the folder's name identifies the
+    home.
     """
     folder = site_folder(home)
     if not (home / "postgres").is_symlink() or not folder.exists():
@@ -220,13 +222,13 @@ def check_home(home: Path) -> None:
 
 
 def record_home(home: Path, folder: Path) -> None:
-    """Write the home that a server's folder belongs to into the folder, unless it is recorded."""
+    """Record in a server's folder the home that it belongs to, unless it is recorded already."""
     if _recorded(folder) != home.resolve():
         _write(folder / "home", str(home.resolve()))
 
 
 def initialise(site: ServerSite, binaries: Binaries) -> None:
-    """Create the cluster, whole or not at all."""
+    """Create the cluster; it appears whole or not at all."""
     for stale in site.folder.glob("init-*"):
         shutil.rmtree(stale, ignore_errors=True)
     fresh = Path(tempfile.mkdtemp(prefix="init-", dir=site.folder))
@@ -254,7 +256,7 @@ def initialise(site: ServerSite, binaries: Binaries) -> None:
 
 
 def prepare_start(site: ServerSite, *, port: int) -> None:
-    """Write the files that the server reads, and remove those that a dead server left."""
+    """Write the files that the server reads, and remove files that a dead server left."""
     folder = site.socket_folder
     # Only the server's user and root may enter the folder of the socket, which may lie in a public place.
     with suppress(FileExistsError):
@@ -330,7 +332,7 @@ def _quoted(value: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace a file, never through a link: the folder may belong to a less privileged user."""
+    """Replace a file without following links: the folder may belong to a less privileged user."""
     fresh = path.with_name(f"{path.name}.new")
     fresh.unlink(missing_ok=True)
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
