@@ -1,7 +1,7 @@
-"""The contract between a connector and a run, and what all connectors share.
+"""The interface between a connector and a run, and the code that all connectors share.
 
-A connector turns the stored state of a source into observations. It never meets the store: `Known` answers from it, and
-the run decides what becomes of each observation.
+A connector turns the stored state of a source into observations. It has no access to the store: `Known` provides the
+stored state, and the run decides how to apply each observation.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class StoredState(NamedTuple):
 
 
 class FailedBefore(NamedTuple):
-    """An item in quarantine: how often it was tried, first and last."""
+    """An item in quarantine: the number of attempts, and the times of the first and last attempt."""
 
     url: str
     tries: int
@@ -76,9 +76,9 @@ class FailedBefore(NamedTuple):
 class Known(Protocol):
     """The stored state of a source, for its connector.
 
-    `failed` are the items in quarantine, least recently tried first: a connector that requests only changes requests
-    these as well. `losable` is the number of items that the deletion guard allows this run to delete: all of them when
-    the user accepts deletions.
+    `failed` lists the items in quarantine, least recently tried first. A connector that requests only changes requests
+    these items as well. `losable` is the number of items that the deletion guard allows this run to delete; it is the
+    number of all items if the user accepts deletions.
     """
 
     mode: Mode
@@ -88,7 +88,7 @@ class Known(Protocol):
     losable: int
 
     async def look_up(self, urls: Sequence[str]) -> Mapping[str, StoredState]:
-        """Return the stored items among these URLs."""
+        """Return the stored items with these URLs; unknown URLs are missing in the result."""
         ...
 
     def everything(self) -> AsyncIterator[Sequence[StoredState]]:
@@ -96,17 +96,17 @@ class Known(Protocol):
         ...
 
     async def recall(self, room: str, names: Sequence[str]) -> Mapping[str, Any]:
-        """Return the notes with these names that checkpoints left in a room; none in a run without a cursor."""
+        """Return the notes with these names that checkpoints stored in `room`; empty in a run without a cursor."""
         ...
 
     def recall_all(self, room: str) -> AsyncIterator[Mapping[str, Any]]:
-        """Yield all notes of a room, in batches."""
+        """Yield all notes of `room`, in batches."""
         ...
 
 
 @runtime_checkable
 class KnowsFeed(Known, Protocol):
-    """The stored state of a source and of the feed with the same address, which is a source of its own."""
+    """The stored state of a source, and access to the announcements of the feed with the same address."""
 
     def announced(self, after: int) -> AsyncIterator[Sequence[Announcement]]:
         """Yield the feed's announcements after a change-log number; raise `SourceError` if there is no such feed."""
@@ -115,7 +115,7 @@ class KnowsFeed(Known, Protocol):
 
 @dataclass(slots=True)
 class Meter:
-    """The cost of a run, counted where it arises; `known` is the number of items that are expected so far."""
+    """The cost of a run, counted where it arises; `known` is the number of items expected so far."""
 
     requests: int = 0
     not_modified: int = 0
@@ -126,8 +126,8 @@ class Meter:
 class Parse(Protocol):
     """Calls a module-level function with untrusted input in a worker process.
 
-    Its deliberate errors (`RowenError`, `ValueError`) are raised here too; `ItemError` if it takes too long, crashes
-    or needs too much memory.
+    A `RowenError` or `ValueError` that the function raises is raised here too. `ItemError` is raised if the function
+    takes too long, crashes or needs too much memory.
     """
 
     async def __call__(self, function: Callable[..., T], /, *arguments: Any) -> T:
@@ -142,13 +142,14 @@ async def call_here(function: Callable[..., T], /, *arguments: Any) -> T:
 
 @dataclass(slots=True)
 class Tools:
-    """The tools that a run lends to a connector.
+    """The tools that a run provides to a connector.
 
-    `read` parses a body into a document, in a worker process unless it is tiny. Only a connector that needs the links
-    of a body calls it; all others yield the `Raw` and leave the reading to the run. `parse` does the same with any
-    module-level function: `await tools.parse(function, body)`. Untrusted input other than plain JSON and streams of XML
-    events is parsed by one of the two, so that no input can stop the process. `client` opens the HTTP client, which
-    counts into the meter; connections made without it take the address guard's settings from `settings`.
+    `read` parses a body into a document, in a worker process unless the body is tiny. Only a connector that needs the
+    links of a body calls `read`; all other connectors yield the `Raw`, and the run parses it. `parse` calls any
+    module-level function in a worker process: `await tools.parse(function, body)`. Untrusted input other than plain
+    JSON and XML event streams is parsed by `read` or `parse`, so that no input can stop the process. `client` opens
+    the HTTP client, which counts its requests in `meter`. Connections made without `client` take the address guard's
+    settings from `settings`.
     """
 
     read: Callable[[Raw], Awaitable[Document]]
@@ -160,7 +161,7 @@ class Tools:
 
 
 def __getattr__(name: str) -> Any:
-    """Import `Options` on first use, so that kinds without it do not import pydantic."""
+    """Import `Options` on first use, so that connectors without options do not import pydantic."""
     if name != "Options":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from rowen.connectors.options import Options
@@ -180,18 +181,18 @@ class Connector(Protocol):
     def recognise(cls, address: str) -> str | None:
         """Return the source URL for an address that a user typed, or None if this kind cannot read it.
 
-        A kind whose addresses look like those of others may also have a class method `accept`, which is called instead
-        if the user named the kind, and `async probe(probe)`, which is called if the user did not: it may send requests,
-        and returns the same.
+        A kind whose addresses look like addresses of other kinds may have two more class methods. `accept` is called
+        instead of `recognise` if the user named the kind. `async probe(probe)` is called if the user did not name a
+        kind; it may send requests. Both return the same as `recognise`.
         """
         ...
 
     def pull(self, known: Known) -> AsyncGenerator[Observation]:
         """Read the source: yield observations, checkpoints in between, and `Complete` when everything was seen.
 
-        A run keeps the first observation of each item. A connector that replays history has a true attribute
-        `chronological`: then each later observation of an item supersedes the earlier ones, and every version is
-        recorded in its history.
+        A run keeps the first observation of each item. A connector that replays history sets the attribute
+        `chronological` to True. Then each later observation of an item replaces the earlier observation, and every
+        version is recorded in the item's history.
         """
         ...
 
@@ -207,22 +208,23 @@ class Confirms(Protocol):
 
 @runtime_checkable
 class ChecksItems(Protocol):
-    """A connector that can check single items without walking the whole source (optional)."""
+    """A connector that can check single items without reading the whole source (optional)."""
 
     def look(self, known: Known, urls: Sequence[str]) -> AsyncGenerator[Observation]:
-        """Check these items again with as few requests as possible: yield one observation of each.
+        """Check these items again with as few requests as possible, and yield one observation for each.
 
-        All of them are stored, under exactly these URLs. Yield nothing about other items, no checkpoint and no
-        `Complete`. An item that only a walk over the whole source can decide about is `Skipped`: it stays as it is.
+        All items are stored under exactly these URLs. Yield no observation of another item, no checkpoint and no
+        `Complete`. Yield `Skipped` for an item that can only be checked by reading the whole source; the item then
+        stays unchanged.
         """
         ...
 
 
 def parse_stored(cursor: Any, kind: type[T]) -> T | None:
-    """Return a cursor, a part of one or a note as this type; None if it is anything else.
+    """Return a stored cursor, part of a cursor or note as `kind`; None if it has another form.
 
-    A cursor may come from another version, or from another hand. Nothing is converted and nothing is guessed: a
-    connector that gets None reads the whole source, which is always right.
+    A cursor may have been written by another version or edited by hand. No value is converted or guessed: a connector
+    that gets None reads the whole source, which is always correct.
     """
     if cursor is None:
         return None
@@ -237,14 +239,14 @@ def parse_stored(cursor: Any, kind: type[T]) -> T | None:
 
 
 def unread_url(source: str, *what: bytes | str | int) -> str:
-    """Return the quarantine URL of a record without an identifier, made of its content (bytes) or its position.
+    """Return the quarantine URL of a record without an identifier, built from its content (bytes) or its position.
 
-    It is a route of the source, so that it is never taken for an item.
+    The URL is a fragment of the source's URL, so that it cannot be confused with the URL of an item.
     """
     parts = (body_hash(part).hex()[:_DIGEST_CHARS] if isinstance(part, bytes) else str(part) for part in what)
     return f"{source.partition('#')[0]}{_UNREAD}{'/'.join(parts)}"
 
 
 def is_unread(url: str) -> bool:
-    """Return whether a URL stands for a record without an identifier, which cannot be requested."""
+    """Return whether a URL was built by `unread_url`; such a URL cannot be requested."""
     return _UNREAD in url

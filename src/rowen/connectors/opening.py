@@ -1,7 +1,7 @@
-"""Open files without blocking, and only if they are regular.
+"""Open files without blocking, and only regular files.
 
-Whoever created a folder may have put a pipe, a socket or a device where a file is expected: opening such a thing must
-not block, and reading it would never end.
+A folder may contain a pipe, a socket or a device where a file is expected. Opening such an entry must not block, and
+reading it might never end.
 """
 
 import errno
@@ -10,12 +10,12 @@ from pathlib import Path
 from stat import S_ISREG
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-# Most files are smaller, and read by one call; a larger piece would reserve memory for nothing.
+# Most files are smaller and need one call; a larger piece would waste memory.
 _PIECE_BYTES = 1 << 20
 
 
 def open_file(path: str, *, follow: bool) -> int | None:
-    """Return the descriptor of a regular file, or None for anything else; raise `OSError` as the system does."""
+    """Return the descriptor of a regular file; None for any other file; raise `OSError` if opening fails."""
     try:
         descriptor = os.open(path, _FLAGS if follow else _FLAGS | os.O_NOFOLLOW)
     except OSError as problem:
@@ -29,7 +29,7 @@ def open_file(path: str, *, follow: bool) -> int | None:
 
 
 def read_at_most(descriptor: int, limit_bytes: int) -> bytes:
-    """Return the content of an open file, up to a limit."""
+    """Return the content of an open file, up to `limit_bytes`."""
     pieces = []
     while limit_bytes > 0 and (piece := os.read(descriptor, min(limit_bytes, _PIECE_BYTES))):
         pieces.append(piece)
@@ -38,7 +38,7 @@ def read_at_most(descriptor: int, limit_bytes: int) -> bytes:
 
 
 def read_regular(path: Path, *, limit_bytes: int) -> bytes:
-    """Return the content of a file that a user named, up to a limit; raise `ValueError` unless it is a regular file."""
+    """Return the content of a file up to `limit_bytes`; raise `ValueError` unless it is a regular file."""
     descriptor = open_file(os.fspath(path), follow=True)
     if descriptor is None:
         raise ValueError("it is no regular file")

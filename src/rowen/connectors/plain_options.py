@@ -1,7 +1,7 @@
-"""Options that pydantic validates only if one is set: until then it is not imported.
+"""Options that are validated by pydantic only if one is set; until then pydantic is not imported.
 
-Most sources have none, and importing pydantic takes longer than a catalog takes to report that nothing changed. Only
-plain values can be declared so: texts, numbers, flags, tuples and mappings of texts.
+Most sources set no options, and importing pydantic takes longer than an unchanged catalog takes to sync. Only plain
+values can be declared this way: strings, numbers, flags, and tuples and mappings of strings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ else:
 
 
 class DeclaredOption(NamedTuple):
-    """The declaration of one option; `how` are the arguments of pydantic's `Field`."""
+    """The declaration of one option; `how` holds the arguments for pydantic's `Field`."""
 
     how: Mapping[str, Any]
     prepare: Callable[[Any], Any] | None = None
@@ -30,7 +30,7 @@ class DeclaredOption(NamedTuple):
     type: Any = None
 
     def default(self) -> Any:
-        """Return the value of an option that is not set."""
+        """Return the default value of the option."""
         return self.how["default_factory"]() if "default_factory" in self.how else self.how["default"]
 
 
@@ -42,7 +42,7 @@ def option(
 
 
 class _Fields:
-    """The `model_fields` of a class of options, as a descriptor: pydantic is imported on first access."""
+    """A descriptor for `model_fields` of an options class; pydantic is imported on first access."""
 
     def __get__(self, _: object, owner: type[PlainOptions]) -> dict[str, FieldInfo]:
         return _model(owner).model_fields
@@ -85,13 +85,13 @@ class PlainOptions(Options):
 
         @classmethod
         def model_validate(cls, options: Mapping[str, Any]) -> Self:
-            """Create options from values by name; raise the validation errors of pydantic."""
+            """Create options from a mapping of names to values; raise the validation errors of pydantic."""
             return cls(**options)
 
         def model_dump(
             self, *, mode: str = "python", exclude: AbstractSet[str] = frozenset(), exclude_defaults: bool = False
         ) -> dict[str, Any]:
-            """Return the values by name."""
+            """Return the values by option name."""
             values = {name: value for name, value in vars(self).items() if name not in exclude}
             if exclude_defaults:
                 values = {name: value for name, value in values.items() if value != self.declared[name].default()}
@@ -102,7 +102,7 @@ class PlainOptions(Options):
 
 @cache
 def _model(options: type[PlainOptions]) -> type[BaseModel]:
-    """Return the pydantic model of the declarations."""
+    """Return the pydantic model for the declared options."""
     from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, create_model
 
     def unless_none(check: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -1,6 +1,6 @@
-"""The answers of an address whose kind of source is not known yet.
+"""Requests to an address whose kind of source is not known yet.
 
-All kinds share the requests of one probe, and their number is bounded.
+All kinds share the responses of one probe, and the number of requests is limited.
 """
 
 import json
@@ -13,9 +13,9 @@ from rowen.errors import FetchError
 from rowen.net.client import Client
 from rowen.net.response import Response
 
-# For one request: a user waits at the terminal, and there may be twelve of them.
+# Time limit of one request: a user waits at the terminal, and there may be 13 requests.
 LIMIT_S = 15.0
-# The address itself, and one request of each of the eleven kinds of catalogs; SDMX has two versions of its request.
+# One for the address itself, and one for each of the eleven kinds of catalogs, but two for SDMX.
 MOST_REQUESTS = 13
 # The beginning of a large answer is enough to recognise it.
 ENOUGH_BYTES = 1 << 18
@@ -28,7 +28,7 @@ class _ProbeRequest(NamedTuple):
 
 
 class Probe:
-    """A probe of one address, `landed` after redirects. Unless it `may_ask`, it sends no further requests."""
+    """A probe of one address. `landed` is the URL after redirects; unless `may_ask`, no further requests are sent."""
 
     def __init__(self, client: Client, url: str) -> None:
         self.url = url
@@ -42,7 +42,7 @@ class Probe:
 
     @property
     def base(self) -> str:
-        """Return the address without query, fragment and final slash."""
+        """Return the address without query, fragment and trailing slash."""
         return self.url.partition("?")[0].partition("#")[0].rstrip("/")
 
     @property
@@ -52,7 +52,7 @@ class Probe:
         return f"{parts.scheme}://{parts.netloc}"
 
     async def begin(self) -> None:
-        """Fetch the address itself; raise `FetchError` if there is no answer."""
+        """Request the address itself; raise `FetchError` if there is no response."""
         request = _ProbeRequest(self.url, "*/*", None)
         answer = await self._send(request, None)
         self.status, self.landed = answer.status, answer.url
@@ -66,7 +66,7 @@ class Probe:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Response | None:
-        """Return the beginning of a successful answer of a URL, or None."""
+        """Return the beginning of a successful response from a URL; None if there is none."""
         request = _ProbeRequest(url, accept, body)
         if request not in self._answers:
             if not self.may_ask or self._requests >= MOST_REQUESTS:
@@ -80,7 +80,7 @@ class Probe:
         return self._answers[request]
 
     async def json(self, url: str, **request: Any) -> Any:
-        """Return the JSON in a successful answer of a URL, or None."""
+        """Return the JSON of a successful response from a URL; None if there is none or it is not JSON."""
         answer = await self.get(url, **request)
         try:
             return json.loads(answer.body) if answer is not None else None

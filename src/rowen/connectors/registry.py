@@ -1,8 +1,8 @@
-"""The kinds of sources: built-in ones and those of other packages, which use the same interface.
+"""The kinds of sources: built-in kinds and kinds of other packages, which use the same interface.
 
-Kinds are known by name; a connector is imported on first use. Addresses are recognised and options validated here, and
-the one rule is here by which a change of options is judged: a caller who may not name secrets may make no change after
-which a secret is sent to another place, or in another way, than before.
+A connector is imported on first use of its kind. This module also recognises addresses, validates options, and
+implements the rule for changes of options: a caller who may not name secrets may make no change after which a secret
+is sent to another place, or in another way, than before.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _LINK = re.compile(rb"<link\b[^<>]*>", re.IGNORECASE)
 _CANONICAL = re.compile(rb"""\brel\s*=\s*["']?canonical\b""", re.IGNORECASE)
 _HREF = re.compile(rb"""\bhref\s*=\s*["']?([^"'\s>]+)""", re.IGNORECASE)
 
-# Many portals offer DCAT or data.json besides their own API, which is preferred; of the general kinds the first one is.
+# Many portals offer a general kind besides their own API, which is preferred. Of the general kinds, the first wins.
 _GENERAL = ("oai", "csw", "sparql", "dcat", "datajson")
 
-# Lists of patterns are compiled in the request: 20,000 take 0.5 s, and this many 50 ms.
+# Patterns are compiled during the request: 20,000 take 0.5 s, and 2,000 take 50 ms.
 _MOST_VALUES = 2_000
-# Far more than any source needs, and little enough for the database and the clock: a pause of 1e18 s kept all processes
-# from sharing the pace of hosts. JSON holds no whole number beyond 2**53.
+# Far more than any source needs, and valid for the database and the clock: a pause of 1e18 s kept all processes
+# from sharing the pace of hosts. JSON cannot represent all integers beyond 2**53.
 _LARGEST_BY_UNIT = {"_s": 86_400, "_h": 87_600, "_days": 36_500}
 _LARGEST = 2**53
 
@@ -45,7 +45,7 @@ _registered: dict[str, type[Connector]] = {}
 
 
 def register(connector: type[Connector]) -> None:
-    """Add a kind in this process; packages declare theirs by the entry point `rowen.connectors` instead."""
+    """Register a kind in this process; packages use the entry point `rowen.connectors` instead."""
     _registered[connector.kind] = connector
 
 
@@ -55,7 +55,7 @@ def kinds() -> tuple[str, ...]:
 
 
 def connector(kind: str) -> type[Connector]:
-    """Return the connector of a kind."""
+    """Return the connector class of a kind."""
     if kind not in _registered and kind in _installed():
         _registered[kind] = _installed()[kind].load()
     if kind in _registered:
@@ -69,7 +69,7 @@ def _installed() -> dict[str, EntryPoint]:
 
 
 def recognise(address: str, kind: str | None = None) -> tuple[str, str]:
-    """Return the kind and the source URL of an address that a user typed."""
+    """Return the kind and the source URL for an address that a user typed."""
     _refuse_login(address)
     if kind:
         if url := accepted(address, connector(kind)):
@@ -77,7 +77,7 @@ def recognise(address: str, kind: str | None = None) -> tuple[str, str]:
             return kind, url
         raise UsageError(f"{address!r} is nothing that kind {kind!r} can read.")
     place = Address.of(address)
-    # A kind that is named as the scheme of the address comes before all others.
+    # If the scheme of the address is the name of a kind, this kind is asked first.
     for name in (place.scheme, *kinds()) if place.scheme in kinds() else kinds():
         if url := connector(name).recognise(place.text):
             _refuse_login(url)
@@ -90,7 +90,10 @@ def recognise(address: str, kind: str | None = None) -> tuple[str, str]:
 
 
 def _refuse_login(address: str) -> None:
-    """Refuse an address with a secret. Both forms are checked: an address typed without a scheme gets one."""
+    """Raise `UsageError` if an address contains a secret.
+
+    Call this for the typed and for the recognised address, since an address typed without a scheme gets one.
+    """
     if secret := exposed_in(address):
         raise UsageError(
             f"The address contains {secret}, which would be stored in clear.",
@@ -99,15 +102,15 @@ def _refuse_login(address: str) -> None:
 
 
 def accepted(address: str, chosen: type[Connector]) -> str | None:
-    """Return the source URL of an address whose kind the user named."""
+    """Return the source URL for an address whose kind the user named; None if the kind cannot read it."""
     url: str | None = getattr(chosen, "accept", chosen.recognise)(Address.of(address).text)
     return url
 
 
 def covers(kind: str, url: str, options: dict[str, Any], addresses: Sequence[str]) -> bool:
-    """Return whether one of these addresses may be an item of a source: by its kind, or below the source's own URL.
+    """Return whether one of the addresses may be an item of the source: by its kind, or below the source's own URL.
 
-    A kind that can decide better than by the path has a class method `covers(url, options, addresses)`.
+    A kind that can decide more precisely than by the path has a class method `covers(url, options, addresses)`.
     """
     if not addresses:
         return False
@@ -122,7 +125,7 @@ def covers(kind: str, url: str, options: dict[str, Any], addresses: Sequence[str
 
 
 def _canonical(url: str) -> str:
-    """Return the canonical form of a URL, or an empty text for an invalid one."""
+    """Return the canonical form of a URL; an empty string for an invalid URL."""
     try:
         return canonical(url)
     except ValueError:
@@ -130,9 +133,9 @@ def _canonical(url: str) -> str:
 
 
 async def discover(probe: Probe) -> tuple[str, str] | None:
-    """Return the kind and the source URL for a probed address, or None if no kind recognises its answers.
+    """Return the kind and the source URL for a probed address; None if no kind recognises its responses.
 
-    Each kind first judges the answer of the address itself, before any of them may send further requests.
+    First each kind checks the response of the address itself. Only then may the kinds send further requests.
     """
     probing = [kind for kind in kinds() if hasattr(connector(kind), "probe")]
     probing.sort(key=lambda kind: _GENERAL.index(kind) if kind in _GENERAL else -1)
@@ -146,10 +149,10 @@ async def discover(probe: Probe) -> tuple[str, str] | None:
 
 
 async def other_addresses(probe: Probe, kind: str, *, may_ask: bool) -> tuple[str, ...]:
-    """Return the address after redirects and those that the portal names as its own, in its page or by its API.
+    """Return other addresses of a portal: the address after redirects, and addresses named in its page or its API.
 
-    A kind whose portals name their address has a class method `own_address(probe)`. The canonical link of a mere site
-    does not count: each version of a documentation names the latest one there.
+    A kind whose portals name their own address has a class method `own_address(probe)`. The canonical link of a
+    website (kind `web`) does not count: each version of a documentation links to the latest version there.
     """
     addresses = [probe.landed]
     if probe.page is not None and kind != "web":
@@ -163,7 +166,7 @@ async def other_addresses(probe: Probe, kind: str, *, may_ask: bool) -> tuple[st
 
 
 def refuse_unfit(options: Mapping[str, Any]) -> None:
-    """Refuse options with a credential in clear, which the error does not repeat, or with an invalid header."""
+    """Raise `UsageError` if the options contain a credential in clear or an invalid header; never repeat its value."""
     if trouble := next(troubles_with_headers(options), None):
         raise UsageError(f"{trouble} Nothing was changed.")
     if name := next(exposed(options), None):
@@ -174,7 +177,7 @@ def refuse_unfit(options: Mapping[str, Any]) -> None:
 
 
 def refuse_unknown_options(options: Mapping[str, Any]) -> None:
-    """Refuse an option that no kind has, and suggest one with a similar name."""
+    """Raise `UsageError` for an option that no kind has, and suggest an option with a similar name."""
     fields_by_kind = {kind: connector(kind).Options.model_fields for kind in kinds()} if options else {}
     names = {name for fields in fields_by_kind.values() for name in fields}
     for name in options:
@@ -186,7 +189,7 @@ def refuse_unknown_options(options: Mapping[str, Any]) -> None:
 
 
 def check_options(kind: str, options: dict[str, Any]) -> Options:
-    """Validate the options of a kind; an error names the wrong one and those that exist."""
+    """Validate the options of a kind; raise `UsageError` with the name of an invalid option."""
     model = connector(kind).Options
     for name, value in options.items():
         if isinstance(value, list | tuple | dict) and len(value) > _MOST_VALUES:
@@ -215,7 +218,7 @@ def check_options(kind: str, options: dict[str, Any]) -> Options:
 
 
 class Sending(NamedTuple):
-    """One secret, the option that sends it, and the names and values of the options that decide where to."""
+    """A secret, the option that contains it, and the names and values of the options that decide where it is sent."""
 
     secret: str
     option: str
@@ -224,7 +227,7 @@ class Sending(NamedTuple):
 
 
 def sendings(kind: str, options: Mapping[str, Any]) -> set[Sending]:
-    """Return the secrets that a source of a kind sends with these options."""
+    """Return the secrets that a source of this kind sends with these options."""
     referring = [(name, value) for name, value in leaves(options) if any(references({name: value}))]
     route = frozenset(steering(kind, options)) if referring else frozenset()
     return {Sending(secret, name, value, route) for name, value in referring for _, secret in references({name: value})}
@@ -233,9 +236,9 @@ def sendings(kind: str, options: Mapping[str, Any]) -> set[Sending]:
 def steering(kind: str, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the options that may decide where or how a secret is sent, without references and default values.
 
-    These are all but numbers, times, folders and options that are declared neutral.
+    These are all options except numbers, times, folders and options that their kind declares neutral.
     """
-    # Webhooks and endpoints are judged by the same rule, and are no kinds of sources.
+    # The same rule applies to webhooks and endpoints, which are no kinds of sources.
     neutral, defaults = _declared(connector(kind).Options) if kind in kinds() else (frozenset(), {})
     secret = {name for name, _ in references(options)}
     for option, value in options.items():
@@ -246,7 +249,7 @@ def steering(kind: str, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]
 
 @cache
 def _declared(declared: type[Options]) -> tuple[frozenset[str], dict[str, Any]]:
-    """Return the names of the neutral options among those declared, and the defaults of all."""
+    """Return the names of the neutral options, and the default values of all options."""
     fields = declared.model_fields
     neutral = set(declared.secret_neutral)
     for name, field in fields.items():

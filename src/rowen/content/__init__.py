@@ -1,1 +1,1 @@
-"""Turn bytes into Markdown, and Markdown into chunks."""
+"""Convert bytes to Markdown, and split Markdown into chunks."""

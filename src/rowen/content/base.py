@@ -1,4 +1,4 @@
-"""The interface of readers: the bodies that they read, their format's name and version, and their results."""
+"""The interface of content readers: their input, their result, and the description of their format."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ __all__ = ["Body", "FormatReader", "Part"]
 class Body:
     """The input of a reader. `select` and `ignore` are CSS selectors of the parts to keep and to drop.
 
-    `facts` are the fields to read from a page's markup, besides its text; `statements` says whether its RDFa is read,
-    and `profile` has the shapes to check it by.
+    `facts` decides which metadata is read from a page's markup, `statements` whether its RDFa is read, and `profile`
+    contains the shapes that the RDFa is checked against.
     """
 
     data: bytes = field(repr=False)
@@ -32,14 +32,14 @@ class Body:
 
     @property
     def text(self) -> str:
-        """Return the body as text with LF at the end of lines; raise `ItemError` if it is not text."""
+        """Return the body as text with LF line ends; raise `ItemError` if it is not text."""
         text = decode(self.data, charset=self.charset, media_type=self.media_type, name=self.name)
         return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The result of a reader: the text as Markdown, and metadata; empty where the body has none."""
+    """The result of a reader: the text as Markdown, and metadata; fields are empty if the body has no such data."""
 
     text: str
     title: str = ""
@@ -53,11 +53,10 @@ class Part:
 class FormatReader:
     """Reads one format.
 
-    `version` is raised whenever the same body would become another document: the items of this format, and of no
-    other, are then read again. `endings` are those of file names, without the dot. `uses` names formats whose readers
-    this one calls, so that their versions count here as well. A `binary` format is always read in a worker process.
-
-    `read` raises `ItemError` for an unreadable body; it is a function of a module, so that a worker can import it.
+    Raise `version` whenever the same body would result in another document; then only items of this format are read
+    again. `endings` are file name extensions without the dot. `uses` names formats whose readers this reader calls, so
+    that a change of their versions also counts here. A `binary` format is always read in a worker process. `read`
+    raises `ItemError` for an unreadable body; it must be a module-level function, so that a worker can import it.
     """
 
     format: str

@@ -1,8 +1,8 @@
-"""Cut text into chunks at places that its own content determines.
+"""Split text into chunks at positions that depend only on its content.
 
-The cuts depend on the text alone, never on the distance from its top or on an earlier version: an edit changes the
-chunks around it, and a refresh returns the chunks that a rebuild would. Chunks do not overlap, because a passage that
-repeats a part of its neighbour changes with it.
+A cut depends neither on the distance from the start nor on an earlier version of the text. So an edit changes only the
+chunks around it, and a refresh returns the same chunks as a rebuild. Chunks do not overlap, because a passage that
+repeats part of its neighbour would change with it.
 """
 
 import re
@@ -17,14 +17,14 @@ from rowen.content.markdown import Block, BlockKind, Trail, scan
 from rowen.model.passages import Chunk
 
 _UNDERLINE = re.compile(r"\n[ \t]*(?:={2,}|-{2,})[ \t]*(?:\n|$)")
-# Characters after a cut that decide its place: an edit farther down does not move it. With fewer, more pieces begin
+# Characters after a cut that decide its position: an edit further down does not move it. With fewer, more pieces begin
 # alike and are compared as a whole; with more, an edit moves more cuts.
 _LOOK_AHEAD = 48
-# Deeper spans are halved: malicious text would otherwise be cut off piece by piece, in quadratic time.
+# Deeper spans are halved, since malicious text could otherwise be cut piece by piece, in quadratic time.
 _DEEPEST = 128
 BLOCK, UNIT, NESTED, INSIDE = 7, 8, 9, 10
 FORBIDDEN = 11
-"""From this rank on, a cut separates a heading from its text."""
+"""A cut with this rank or a higher one separates a heading from its text."""
 Span = tuple[int, int]
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*(?=\s)|[。！？]")
 _DELIMITER_ROW = re.compile(r"[\s|:-]+")
@@ -35,7 +35,7 @@ _DEEPEST_UNITS = 6
 
 
 def split(text: str, *, max_chars: int = 1500, min_chars: int = 200) -> list[Chunk]:
-    """Return the chunks of a Markdown text, none longer than `max_chars`, few shorter than `min_chars`."""
+    """Return the chunks of a Markdown text; none is longer than `max_chars`, and few are shorter than `min_chars`."""
     if len(text) <= max_chars and not _may_begin_with_heading(text):
         text = text.rstrip()
         indent = len(text) - len(text.lstrip())
@@ -45,7 +45,7 @@ def split(text: str, *, max_chars: int = 1500, min_chars: int = 200) -> list[Chu
     trail = Trail()
     for first, last in _Spans(text, parts, max_chars, min_chars).cut() if parts else ():
         head, tail = parts[first], parts[last - 1]
-        # A chunk stands under the headings that it starts with, as long as each is below the one before.
+        # A chunk belongs to the headings that it starts with, as long as each is lower than the one before.
         level = 0
         while first < last and parts[first].level > level:
             level = parts[first].level
@@ -63,7 +63,7 @@ def _may_begin_with_heading(text: str) -> bool:
 
 
 class Piece(NamedTuple):
-    """A span that is not cut further. `prefix` and `suffix` repeat a fence or a table's head around a part of it."""
+    """A span that is not cut further. `prefix` and `suffix` repeat a fence or a table head around part of a block."""
 
     start: int
     end: int
@@ -74,7 +74,7 @@ class Piece(NamedTuple):
 
 
 class _Spans:
-    """Cuts a row of pieces at its best boundary, and both sides again, until each span fits into a chunk."""
+    """Cuts a row of pieces at its best boundary, then both sides again, until each span fits into a chunk."""
 
     def __init__(self, text: str, parts: list[Piece], max_chars: int, min_chars: int) -> None:
         self.parts = parts
@@ -85,8 +85,8 @@ class _Spans:
         self.keys: list[int] = []
         if self._fits(0, len(parts)):
             return
-        # Boundaries are ordered by rank, then by the words just after the cut, so that an edit further down does not
-        # move it. Where these words are the same, the whole piece decides.
+        # Boundaries are ordered by rank, then by the text just after the cut, so that an edit further down does not
+        # move it. If this text is equal, the whole piece decides.
         self.keys = [
             part.rank << 64 | checksum(text[part.start : min(part.end, part.start + _LOOK_AHEAD)]) << 32
             for part in parts
@@ -116,14 +116,14 @@ class _Spans:
         return tail.end - head.start + len(head.prefix) + len(tail.suffix) <= self.max_chars
 
     def _best(self, first: int, last: int) -> int:
-        """Return the boundary of highest rank with neither side too short; separate a heading from its text last."""
+        """Return the best boundary that leaves neither side too short; cut after a heading only if necessary."""
         low = bisect_left(self.ends, self.starts[first] + self.min_chars, first, last) + 1
         high = bisect_right(self.starts, self.ends[last - 1] - self.min_chars, first, last)
         key = min(self.keys[low:high], default=FORBIDDEN << 64)
         if key >= FORBIDDEN << 64:
             low, high = first + 1, last
             key = min(self.keys[low:high])
-        # Equal keys mean equal passages: the middle one keeps a long run of them from being cut off one by one.
+        # Equal keys mean equal pieces: the middle cut prevents a long run of them from being cut one by one.
         middle = (low + high) // 2
         if key in self.keys[middle:high]:
             return self.keys.index(key, middle, high)
@@ -136,7 +136,7 @@ def checksum(text: str) -> int:
 
 
 def pieces(text: str, max_chars: int) -> list[Piece]:
-    """Return all pieces of a text, in order; none is longer than `max_chars`, repeated heads included."""
+    """Return all pieces of a text, in order; none is longer than `max_chars`, including prefix and suffix."""
     parts: list[Piece] = []
     above: Block | None = None
     headings_start = 0
@@ -146,7 +146,7 @@ def pieces(text: str, max_chars: int) -> list[Piece]:
         after_heading = above is not None and above.kind is BlockKind.HEADING
         if not after_heading:
             headings_start = block.start
-        # A block below a heading leaves room for it, so that the two need not be separated.
+        # A block below headings leaves room for them, so that they need not be separated.
         taken = block.start - headings_start
         room = max_chars - (taken if taken <= reserve else 0)
         if block.kind is not BlockKind.HEADING:
@@ -163,7 +163,7 @@ def pieces(text: str, max_chars: int) -> list[Piece]:
 
 
 class _Cutter:
-    """Cuts blocks that are too long into pieces of at most `room`."""
+    """Cuts blocks that are too long into pieces of at most `room` characters."""
 
     def __init__(self, text: str, max_chars: int, room: int) -> None:
         self.text = text
@@ -185,7 +185,7 @@ class _Cutter:
         return [Piece(a, b, INSIDE) for a, b in self._grouped(rows, self.room, self.room)]
 
     def _fence(self, rows: list[Span]) -> list[Piece]:
-        """Return the pieces of a fence, none if it has hardly any room for its lines."""
+        """Return the pieces of a fenced block; none if its fence leaves too little room for code."""
         opening = self.text[slice(*rows[0])].lstrip()
         info = opening.lstrip(opening[0])
         marker = opening[: len(opening) - len(info)]
@@ -200,7 +200,10 @@ class _Cutter:
         return [Piece(a, b, rank, 0, prefix, suffix) for a, b, rank in self._code(body, limit, INSIDE, UNIT)]
 
     def _code(self, body: list[code.CodeLine], limit: int, lead: int, rank: int) -> Iterator[tuple[int, int, int]]:
-        """Yield units that fit; cut larger ones further in, at last between lines. `lead` ranks the first."""
+        """Yield code units that fit `limit`; cut larger units into inner units, or else between lines.
+
+        `lead` is the rank of the first piece.
+        """
         units = list(code.units(body)) if rank < UNIT + _DEEPEST_UNITS else [body]
         if len(units) == 1:
             for a, b in self._grouped([(line.start, line.end) for line in body], limit, limit // 2):
@@ -215,13 +218,13 @@ class _Cutter:
             lead = min(rank, NESTED)
 
     def _grouped(self, spans: Iterable[Span], limit: int, longest: int) -> Iterator[Span]:
-        """Close a group after a span whose checksum ends it, once it holds a third of a chunk; at the limit anyway."""
+        """Group spans up to `limit`; a span's checksum may end a group that has a third of a chunk or more."""
         ways = (_sentences, _words, self._rarely)
         bounded = (part for span in spans for part in self._bounded(span, longest, ways))
         return _group(self.text, bounded, limit, self.max_chars // 3, 4)
 
     def _bounded(self, span: Span, longest: int, ways: tuple["Way", ...]) -> Iterator[Span]:
-        """Yield a span, or, if it is too long, its parts: cut the first way, too long parts the next way."""
+        """Yield a span; if it is too long, cut it by the first function in `ways`, and parts too long by the next."""
         start, end = span
         if end - start <= longest:
             yield span

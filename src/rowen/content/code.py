@@ -1,7 +1,8 @@
-"""Source code and Jupyter notebooks as Markdown, and the places to cut code: before definitions, outermost first.
+"""Converts source code and Jupyter notebooks to Markdown, and finds positions to cut code: before definitions.
 
-Indentation, blank lines and closing brackets are enough to recognise definitions in nearly every language. Python's
-own parser is not used: cuts would depend on the version of Python that reads the file.
+Outer definitions come first. Indentation, blank lines and closing brackets are enough to recognise definitions in
+nearly every language. Python's own parser is not used, since cuts would depend on the version of Python that runs
+Rowen.
 """
 
 import json
@@ -17,7 +18,7 @@ _CLOSER = re.compile(
     r"|[|.?:&]|--+\s*$|#(?:else|elif|endif)\b",
     re.IGNORECASE,
 )
-# A string without a closing quotation mark ends with its line.
+# A string without a closing quotation mark ends at the end of its line.
 _QUOTED = re.compile(r""" \"{3} | '{3} | "(?:[^"\\]++|\\.)*+"? | '(?:[^'\\]++|\\.)*+'? | \#.* """, re.VERBOSE)
 _BACKTICKS = re.compile(r"`{3,}")
 _INSIDE = 1 << 30
@@ -29,7 +30,7 @@ _LONGEST_OUTPUT_LINE = 200
 
 
 class CodeLine(NamedTuple):
-    """One line of code that is not blank: its span, its depth, and whether it continues the line above."""
+    """A line of code that is not blank: its span, its indentation, and whether it continues the line above."""
 
     start: int
     end: int
@@ -39,14 +40,14 @@ class CodeLine(NamedTuple):
 
 
 def fenced(code: str, language: str) -> str:
-    """Return code in a Markdown fence that no line of it can close."""
+    """Return code in a Markdown fence that is longer than any fence inside the code."""
     longest = max((len(run) for run in _BACKTICKS.findall(code)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{code}\n{fence}"
 
 
 def lines(text: str, start: int, end: int, language: str) -> list[CodeLine]:
-    """Return the lines of `text[start:end]`; those inside a multi-line Python string have the greatest depth."""
+    """Return the lines of `text[start:end]`; lines inside a multi-line Python string get the greatest indentation."""
     code_lines: list[CodeLine] = []
     quote = ""
     after_blank = False
@@ -64,7 +65,7 @@ def lines(text: str, start: int, end: int, language: str) -> list[CodeLine]:
 
 
 def _quote_after(body: str, quote: str) -> str:
-    """Return the quotes that are open at the end of a line that begins inside of `quote`, or outside of all."""
+    """Return the triple quote that is open at the end of a line; `quote` is the one open at its start, or empty."""
     at = 0
     while True:
         if quote:
@@ -80,9 +81,9 @@ def _quote_after(body: str, quote: str) -> str:
 
 
 def units(block: list[CodeLine]) -> Iterator[list[CodeLine]]:
-    """Cut a block before each of its outermost definitions; a block with only one is cut a step further in.
+    """Cut a block before each of its outermost definitions; if it has only one, cut inside that definition.
 
-    A run of plain statements is not cut, and a comment or decorator stays with the definition below it.
+    A sequence of plain statements is not cut, and a comment or decorator stays with the definition below it.
     """
 
     def begins(line: CodeLine, above: CodeLine, depth: int) -> bool:
@@ -101,7 +102,7 @@ def units(block: list[CodeLine]) -> Iterator[list[CodeLine]]:
 
 
 def read_notebook(text: str) -> Part:
-    """Return the cells of a notebook in their order; any other file is kept as text."""
+    """Return the cells of a notebook in order; a file that is no notebook is returned as fenced text."""
     try:
         book = json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Data files as Markdown: JSON, YAML, TOML and XML become fences, CSV and TSV tables."""
+"""Converts data files to Markdown: JSON, YAML, TOML and XML to fenced text, CSV and TSV to tables."""
 
 import csv
 import io
@@ -11,30 +11,30 @@ from rowen.content.base import Part
 from rowen.content.code import fenced
 from rowen.model.text import spend
 
-# The average over all lines: only text without line breaks reaches it.
+# Average line length from which text counts as minified; only text without line breaks reaches it.
 _LONG_LINE = 400
 # Nested brackets would otherwise make a text grow with the square of its depth.
 _DEEPEST_INDENT = 24
-# Short lists and empty objects stay on one line: coordinates, for example, come by the million.
+# Short lists and empty objects stay on one line, since a file may have millions of them, such as coordinates.
 _TOKEN = re.compile(
     r'(?P<short>\[[^\[\]{}"]{0,100}\]|\{\s*\})|(?P<text>"(?:[^"\\]++|\\.)*+"?)|(?P<mark>[{}\[\],:])|(?P<word>[^\s"{}\[\],:]+)'
 )
-# The delimiter is detected in so many characters, whatever the size of the file.
+# The delimiter is detected in the first characters, whatever the size of the file.
 _SAMPLE = 16_384
 _DELIMITERS = ",;\t|"
-_LONGEST_HEAD = 500  # a third of a passage, each of which repeats the head of its table
+_LONGEST_HEAD = 500  # a third of a passage, since each passage of a table repeats its head
 # The names of columns are repeated with each passage of a table; longer names are truncated.
 _LONGEST_NAME = 100
 
 
 def read_json(text: str) -> Part:
-    """Read JSON; indent it if it is minified, and keep invalid JSON as text."""
+    """Read JSON; indent minified JSON, and return invalid JSON unchanged."""
     source = text.strip()
     return read_fenced(_laid_out(source) if _is_minified(source) else source, "json")
 
 
 def read_json_lines(text: str) -> Part:
-    """Read one value per line; indent long ones, with a blank line between two."""
+    """Read one JSON value per line; if a line is long, indent all values and separate them by blank lines."""
     rows = [row.strip() for row in text.split("\n") if row.strip()]
     if any(map(_is_minified, rows)):
         return read_fenced("\n\n".join(_laid_out(row) for row in rows), "json")
@@ -42,13 +42,13 @@ def read_json_lines(text: str) -> Part:
 
 
 def read_xml(text: str) -> Part:
-    """Read XML; put each element on a line of its own if it is minified."""
+    """Read XML; put each tag of minified XML on a line of its own."""
     source = text.strip()
     return read_fenced(re.sub(r">\s*<", ">\n<", source) if _is_minified(source) else source, "xml")
 
 
 def read_fenced(text: str, language: str) -> Part:
-    """Return a text in its own notation, between fences."""
+    """Return a text unchanged inside a Markdown fence; empty if the text is blank."""
     source = text.strip("\n")
     return Part(fenced(source, language) if source.strip() else "")
 
@@ -58,7 +58,7 @@ def _is_minified(source: str) -> bool:
 
 
 def _laid_out(source: str) -> str:
-    """Return JSON with line ends and indentation between its tokens, each exactly as it is written."""
+    """Return JSON with line breaks and indentation between its tokens; tokens and invalid JSON stay unchanged."""
     try:
         json.loads(source)
     except (ValueError, RecursionError):
@@ -112,7 +112,7 @@ def _rows(text: str, delimiter: str) -> Iterable[list[str]]:
 
 
 def markdown_table(rows: Iterable[Sequence[str]]) -> str:
-    """Return a table with the first row as its head; shorter rows are filled up to the width of the head."""
+    """Return a Markdown table with the first row as its head; shorter rows are padded to the width of the head."""
     lines = []
     width = 0
     for row in rows:
@@ -127,7 +127,7 @@ def markdown_table(rows: Iterable[Sequence[str]]) -> str:
 
 
 def fitting_table(rows: list[list[str]]) -> str:
-    """Return a table; if its head is too wide to be repeated in every chunk, one paragraph for each row.
+    """Return a Markdown table, or one paragraph per row if the head is too wide to repeat in every chunk.
 
     Such a paragraph has each value with the name of its column.
     """

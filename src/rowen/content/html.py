@@ -1,6 +1,6 @@
-"""HTML as Markdown: the main content of a page, without the boilerplate that changes with every release.
+"""Converts HTML to Markdown: the main content of a page, without boilerplate that changes with every release.
 
-Its output is stored and hashed: a release of turbohtml that converts differently needs a new version of the format.
+The result is stored and hashed. A release of turbohtml that converts differently needs a new version of the format.
 """
 
 import re
@@ -30,7 +30,7 @@ _DROPPED = ",".join(
     )
 )
 _MAIN = "main,[role=main],article,#content,#page-content,div.body,div.document"
-# The text of each is read, and they may be nested: without a limit, time would be quadratic.
+# The text of each candidate is read, and candidates may be nested: without a limit, time would be quadratic.
 _MOST_CANDIDATES = 16
 # With less than a quarter of all text, the main element leaves out too much, and the whole body is used.
 _LEAST_SHARE = 0.25
@@ -57,9 +57,9 @@ _CONCEALING = re.compile(
     r"(?:^|;)(?:display:none|visibility:hidden|opacity:0(?:\.0+)?|font-size:0(?:\.0+)?(?:px|pt|r?em|%)?)"
     r"(?:!important)?(?:;|$)"
 )
-# Pages that fade in conceal their whole content until their scripts have run; such an element is kept.
+# Some pages conceal their whole content until a script fades it in; an element with one of these tags is kept.
 _WHOLE = "main,article,h1"
-# A page has dozens of styled elements. Each is searched, so that without a limit time would be quadratic.
+# A page has dozens of styled elements. Each is searched, so without a limit, time would be quadratic.
 _MOST_STYLED = 1_000
 
 
@@ -86,7 +86,7 @@ _MARKDOWN = Markdown(
 class HtmlPage:
     """The content of a page, and its instructions for crawlers.
 
-    Links are absolute, in their order, and without fragments but for routes (`#/…`, `#!…`).
+    Links are absolute and in order. Fragments are removed, except for routes (`#/…`, `#!…`).
     """
 
     title: str
@@ -109,10 +109,11 @@ def read_page(
     ignore: str | None = None,
     facts: FactsWanted | None = None,
 ) -> HtmlPage:
-    """Return the page in an HTML text with this address.
+    """Return the content of a page in HTML; `url` is its address.
 
-    With `select`, its text is the elements that match this selector, wherever they stand; those that match `ignore` are
-    left out. `facts` are read from the whole markup; the text then has nothing that the page conceals.
+    With `select`, the text consists of the elements that match this CSS selector; elements that match `ignore` are
+    left out. `facts` are read from the complete markup; if they are requested, the text contains nothing that inline
+    styles conceal.
     """
     for space in _SPACES:
         html = html.replace(space, " ")
@@ -127,7 +128,7 @@ def read_page(
     declared = (page.root.attr("lang") or page.root.attr("xml:lang")) if page.root is not None else None
     language = (declared or meta.get("content-language", "")).strip().replace("_", "-")
     base = page.base_url(url)
-    # Each relative address becomes as long as the base.
+    # Each relative address grows by the length of the base.
     spend(len(base) * len(page.select("[href],[src],[srcset],[action],[poster],[data],[cite]")) if base else 0)
     page.resolve_links(base)
     links, unfollowed = _links(page)
@@ -139,7 +140,7 @@ def read_page(
     _repair(main, base.partition("#")[0])
     markdown = main.to_markdown(_MARKDOWN)
     if "\n\n\n" in markdown:
-        # Empty elements leave blank lines; those inside code stay.
+        # Remove the blank lines that empty elements leave, except inside code.
         markdown = _GAP.sub(lambda gap: gap[0] if gap[1] else "\n\n", "\n" + markdown).strip("\n")
     link = page.select_one("link[rel~=canonical][href]")
     canonical = trimmed(link.attr("href") or "").partition("#")[0] if link is not None else ""
@@ -164,7 +165,7 @@ def _text_of(element: Element | None) -> str:
 def _links(page: Document) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the links to follow and the links not to follow, each once.
 
-    In the text, links that would run a script lose their target, and all links lose their tooltips.
+    In the page, links that would run a script lose their target, and all links lose their tooltips.
     """
     followed: dict[str, None] = {}
     unfollowed: dict[str, None] = {}
@@ -186,7 +187,7 @@ def _links(page: Document) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _selected(page: Document, selector: str) -> Element | Document:
-    """Return a body of only the selected parts, in their order."""
+    """Return the body with only the selected parts, in order; the page if it has no body."""
     body = page.select_one("body")
     if body is None:
         return page
@@ -201,7 +202,7 @@ def _selected(page: Document, selector: str) -> Element | Document:
 
 
 def _main(page: Document) -> Element | Document:
-    """Return the candidate with the most text; the body if each candidate has too little of it."""
+    """Return the main element with the most text; the body if that element has too small a share of the text."""
     page.remove(_DROPPED).remove("a[href]:empty")
     body = page.select_one("body") or page
     candidates = page.select(_MAIN)[:_MOST_CANDIDATES]
@@ -212,9 +213,9 @@ def _main(page: Document) -> Element | Document:
 
 
 def _title(title: str, main: Element | Document) -> str:
-    """Return the page's own heading where the title only adds to it: the rest names the site, often with its version.
+    """Return the page's own heading if the title contains it; the rest of such a title names the site and its version.
 
-    Of several such headings, the last one is the page's: the site's heading stands above it.
+    Of several such headings, the last belongs to the page, since the site's heading stands above it.
     """
     elements = main.select("h1")[:3] or main.select("h2")[:1]
     headings = [_ANCHOR.sub("", _text_of(element)) for element in elements]
@@ -261,7 +262,7 @@ def _name_language(block: Element) -> None:
 
 
 def _name_anchors(main: Element | Document, url: str) -> None:
-    """Add ` {#id}` to headings whose anchor differs from the one derived from their words."""
+    """Add ` {#id}` to headings whose anchor differs from the anchor derived from their text."""
     slugs = Slugs()
     for heading in main.select(_HEADINGS):
         for link in heading.select("a[href]"):
@@ -278,7 +279,7 @@ def _name_anchors(main: Element | Document, url: str) -> None:
 
 
 def _anchor(heading: Element) -> str:
-    """Return the heading's own id, that of an element inside or just above, or of the section that it opens."""
+    """Return the id of a heading, of an element inside it or just above it, or of the section that it starts."""
     if own := heading.attr("id"):
         return own
     inner = heading.select_one("[id],a[name]")
@@ -303,7 +304,7 @@ def _anchor(heading: Element) -> str:
 
 
 def make_regular(table: Element) -> None:
-    """Turn spans into cells: repeat a cell that spans rows, add blanks after one that spans columns."""
+    """Replace spans by cells: repeat a cell that spans rows, and add empty cells after one that spans columns."""
     rows = [(row, cells) for row in table.select("tr") if (cells := row.select("td,th"))]
     if not rows:
         return
@@ -326,7 +327,7 @@ def make_regular(table: Element) -> None:
 
 
 def as_boxes(table: Element) -> None:
-    """Turn a layout table into plain boxes."""
+    """Replace a layout table by `div` elements."""
     for element in table.select("caption,thead,tbody,tfoot,tr,td,th"):
         if element.closest("table") is table or element.closest("table") is None:
             element.tag = "div"
@@ -334,22 +335,22 @@ def as_boxes(table: Element) -> None:
 
 
 def _most_cells(cells: int) -> int:
-    """Return the size to which a table of so many cells may grow."""
+    """Return the maximum number of cells after spans are replaced, for a table with `cells` cells."""
     return 20 * cells + 1000
 
 
 def _span(cell: Element, name: str) -> int:
     value = cell.attrs.pop(name, None)
-    # HTML 4.9.11: more than 1,000 columns are 1,000.
+    # HTML 4.9.11: a span of more than 1,000 columns counts as 1,000.
     return min(1000, max(1, int(value))) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,5}", value.strip()) else 1
 
 
 def _spread(
     row: Element, cells: list[tuple[Element, int, int]], carried: dict[int, tuple[int, str]]
 ) -> dict[int, tuple[int, str]]:
-    """Lay out a row below cells that reach into it; return the cells that reach into the next row.
+    """Expand the cells of a row, including cells that span into it; return the cells that span into the next row.
 
-    These are kept by column, each with its remaining rows and its words.
+    `carried` and the result map a column to the number of remaining rows and the text of the cell.
     """
     following = {column: (rows - 1, words) for column, (rows, words) in carried.items() if rows > 1}
     at = 0
@@ -379,7 +380,7 @@ def _cell(words: str) -> Element:
 
 
 def drop_concealed(page: Document) -> None:
-    """Remove elements that inline styles conceal, unless they hold the content of the page."""
+    """Remove elements that inline styles conceal, unless they contain the content of the page."""
     for element in page.select("body [style]")[:_MOST_STYLED]:
         style = re.sub(r"\s+", "", element.attr("style") or "").lower()
         if _CONCEALING.search(style) and element.tag not in _WHOLE.split(",") and element.select_one(_WHOLE) is None:

@@ -1,4 +1,4 @@
-"""Markdown: files with front matter, the blocks of a text, headings with their anchors, and links."""
+"""Markdown: reads files with front matter, and finds blocks, headings with their anchors, and links."""
 
 import re
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ _NOT_IN_SLUG = re.compile(r"[^\w\- ]")
 
 
 def escaped(text: str) -> str:
-    """Escape everything that would turn a line into a heading, list, table, quote or rule."""
+    """Escape characters that would turn a line into a heading, list, table, quote or rule."""
     return _ESCAPED_NUMBER.sub(r"\1\\", _LINE_MARK.sub(r"\\", text))
 
 
@@ -66,7 +66,7 @@ def read_markdown(text: str) -> Part:
 
 
 def _front_matter(source: str) -> dict[str, list[str]]:
-    """Read `key: value`, `key: [a, b]` and `key:` with a list below; ignore anything else."""
+    """Read `key: value`, `key: [a, b]`, and `key:` followed by a list; ignore anything else."""
     fields: dict[str, list[str]] = {}
     key = ""
     for line in source.split("\n"):
@@ -93,12 +93,12 @@ def _unquoted(source: str) -> str:
 
 
 def read_plain(text: str) -> Part:
-    """Read plain text, in which a line that starts with `#` is not a heading."""
+    """Read plain text; `#` at the start of a line is escaped, since it does not start a heading."""
     return Part(text=_HASHES.sub(r"\\", text))
 
 
 def markdown_links(text: str, url: str) -> tuple[str, ...]:
-    """Return the links of a Markdown page: absolute, without fragments, each once, none from code."""
+    """Return the links of a Markdown page: absolute, without fragments, each once; links in code are ignored."""
     links: dict[str, None] = {}
     left_chars = MOST_LINK_CHARS + LONGEST_URL
     for block in scan(text):
@@ -114,7 +114,7 @@ def markdown_links(text: str, url: str) -> tuple[str, ...]:
 
 
 def _link_targets(text: str, at: int, end: int) -> Iterator[str]:
-    """Yield the targets of `[words](target)` and `<https://target>` in one pass; images are left out."""
+    """Yield the targets of `[text](target)` and `<https://target>` in one pass; images are left out."""
     is_open = False
     close, line_end = _Ahead(text, ")", end), _Ahead(text, "\n", end)
     while mark := _MARK.search(text, at, end):
@@ -130,14 +130,14 @@ def _link_targets(text: str, at: int, end: int) -> Iterator[str]:
 
 
 class _Ahead:
-    """The next position of a character, cached so that a scan stays linear."""
+    """Finds the next position of a character; caches it so that a scan takes linear time."""
 
     def __init__(self, text: str, character: str, end: int) -> None:
         self._text, self._character, self._end = text, character, end
         self._position = -1
 
     def after(self, at: int) -> int:
-        """Return the next position from `at` on, or the end; `at` never decreases."""
+        """Return the next position from `at` on, or the end of the text; `at` must never decrease."""
         if self._position < at:
             position = self._text.find(self._character, at, self._end)
             self._position = position if position >= 0 else self._end
@@ -145,7 +145,7 @@ class _Ahead:
 
 
 def first_heading(text: str, *, only_level: int | None = None) -> str:
-    """Return the title of the first heading, or of the first heading of one level; empty if there is none."""
+    """Return the text of the first heading, only of level `only_level` if it is given; empty if there is none."""
     for block in scan(text):
         if block.kind is BlockKind.HEADING and only_level in (None, block.level):
             return title_and_anchor(text[block.start : block.end])[0]
@@ -172,7 +172,7 @@ class Block(NamedTuple):
 
 
 def scan(text: str) -> list[Block]:
-    """Return all blocks of a text, in order; every line that is not blank is in exactly one of them."""
+    """Return all blocks of a text, in order; every line that is not blank belongs to exactly one block."""
     scanner = _Scanner(text)
     position = 0
     for line in text.split("\n"):
@@ -186,7 +186,7 @@ def scan(text: str) -> list[Block]:
 
 
 class _Scanner:
-    """Reads line by line; the open block is the span from `start` to `end`."""
+    """Reads a text line by line; the open block is the span from `start` to `end`."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -196,7 +196,7 @@ class _Scanner:
         self.last_start = self.last_but_one_end = 0
         self.after_blank = False
         self.fence = ""
-        # Inside a fence that is not part of a list, lines without its mark are skipped.
+        # True inside a fence that is not part of a list: lines without the fence's mark are skipped.
         self.skips = False
         self.base = 0
         self.items: list[tuple[int, int]] = []
@@ -250,7 +250,7 @@ class _Scanner:
         self.skips = False
 
     def blank(self) -> None:
-        """Pass a blank line, which ends most blocks."""
+        """Handle a blank line, which ends most blocks."""
         self.after_blank = True
         if self.kind is not BlockKind.LIST and not self.fence:
             self.close()
@@ -285,7 +285,7 @@ class _Scanner:
                 self.skips = True
             case "table" if self.kind is not BlockKind.TABLE:
                 self._begin(BlockKind.TABLE, position, line)
-            # CommonMark 5.3: of ordered lists, only one that starts with 1 may interrupt a paragraph.
+            # CommonMark 5.3: an ordered list may interrupt a paragraph only if it starts with 1.
             case "item" if not in_paragraph or not body[0].isdigit() or body[:2] in ("1.", "1)"):
                 self._begin(BlockKind.LIST, position, line)
                 self.base = indent
@@ -296,7 +296,7 @@ class _Scanner:
                 self._begin(BlockKind.PARAGRAPH, position, line)
             case _:
                 if "|" in body and "|" in self.text[self.last_start : self.end] and _DELIMITER_ROW.match(body):
-                    # The last line was the head of a table, which this line begins.
+                    # This line is a delimiter row, so the line before was the head of a table.
                     if self.lines > 1:
                         self.blocks.append(Block(BlockKind.PARAGRAPH, 0, self.start, self.last_but_one_end))
                     self.kind, self.start = BlockKind.TABLE, self.last_start
@@ -309,7 +309,7 @@ class _Scanner:
 
 
 def title_and_anchor(source: str) -> tuple[str, str | None]:
-    """Return the words of a heading without links, emphasis and escapes, and the anchor that it names by `{#id}`."""
+    """Return the text of a heading without links, emphasis and escapes, and the anchor in `{#id}` or None."""
     source = source[: 4 * LONGEST_HEADING].strip()
     words = source.lstrip("#") if source.startswith("#") else source.rpartition("\n")[0] or source
     line = " ".join(words.split())
@@ -329,7 +329,7 @@ def title_and_anchor(source: str) -> tuple[str, str | None]:
 
 
 class Slugs:
-    """Derives anchors from headings as GitHub does; a repeated one gets a number."""
+    """Derives anchors from headings as GitHub does; an anchor that occurs again gets a number."""
 
     def __init__(self) -> None:
         self._seen: dict[str, int] = {}
@@ -343,7 +343,7 @@ class Slugs:
 
 
 class Trail:
-    """The headings that a position in a document stands under."""
+    """The headings above a position in a document."""
 
     def __init__(self) -> None:
         self._open: list[tuple[int, str]] = []
@@ -351,7 +351,7 @@ class Trail:
         self.anchor: str | None = None
 
     def enter(self, level: int, source: str) -> None:
-        """Pass a heading, which ends all headings of its level and below."""
+        """Add a heading, which ends all headings of the same and of lower levels."""
         title, anchor = title_and_anchor(source)
         slug = self._slugs.of(title)
         while self._open and self._open[-1][0] >= level:
@@ -361,5 +361,5 @@ class Trail:
 
     @property
     def path(self) -> tuple[str, ...]:
-        """Return the titles from the outermost heading to the nearest one."""
+        """Return the titles of the headings, from the outermost to the innermost."""
         return tuple(title for _, title in self._open if title)

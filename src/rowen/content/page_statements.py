@@ -1,7 +1,7 @@
-"""RDF statements of pages: which pages are read for them, the statements, and links to documents.
+"""Reads the RDF statements of pages: decides which pages are read for them, and finds links to documents.
 
-Reading RDFa costs more than the rest of reading a page. A page is therefore classified first, by its types alone, and
-an overview is not read for statements.
+Reading RDFa costs more than reading the rest of a page. A page is therefore classified first, by its types alone, and
+the RDF statements of an overview are read only if they are requested.
 """
 
 import re
@@ -17,7 +17,7 @@ from rowen.model.rdf import RDFA, PageType, StatementProfile, StatementsWanted
 from rowen.model.text import OverspentError, spend
 from rowen.model.url import same_site, without_session
 
-# The identifiers of the concepts of document types, without what stands before them: a vendor's prefix lacks the slash.
+# Identifiers of the concepts of document types, without the IRI before them, since one vendor omits the slash.
 _DOCUMENT_TYPES: Mapping[str, PageType] = {
     "8e791b27-7600-4577-b24e-c7c29e0eb773": "minutes",
     "13fefad6-a9d6-4025-83b5-e4cbee3a8965": "agenda",
@@ -31,7 +31,7 @@ _LEADS = re.compile(
 )
 _RELATIONS = ("property", "rel", "rev")
 _LINKS = ",".join(f"{tag}[href][{name}]" for tag in ("a", "area", "link") for name in _RELATIONS)
-# A meeting has some twenty documents, an overview some hundred meetings; each link is a request to come.
+# A meeting has about 20 documents, an overview about 100 meetings; each link will be a request.
 _MOST_LINKS = 10_000
 
 
@@ -40,7 +40,7 @@ def statements_in(
 ) -> dict[str, Any]:
     """Return the record of a page's RDF statements: page type, statements, repairs, omissions and links.
 
-    The page is parsed again without changes: the text for people has other spaces.
+    The page is parsed again, since its text was changed for reading, for example its white space.
     """
     page = parse(html)
     record: dict[str, Any] = {"type": page_type(page)}
@@ -50,7 +50,7 @@ def statements_in(
         try:
             result = kept_statements(statements_of(page, url, given=len(html)), url, profile)
         except OverspentError as problem:
-            # The text of the page is kept.
+            # Keep the text of the page.
             record["unread"] = f"Its statements {problem}."
         else:
             counts = {"repaired": result.repaired, "dropped": result.dropped, "violations": result.violations}
@@ -62,7 +62,7 @@ def statements_in(
 
 
 def page_type(page: Document) -> PageType:
-    """Return the type of a page by the types of its resources."""
+    """Return the type of a page, from the types of its resources."""
     types = [element.attr("typeof") or "" for element in page.select("[typeof]")]
     for written in types:
         for identifier, document_type in _DOCUMENT_TYPES.items():
@@ -72,7 +72,7 @@ def page_type(page: Document) -> PageType:
 
 
 def _document_links(page: Document, url: str) -> Iterator[str]:
-    """Yield the addresses of documents, from `href`: the statements themselves name documents by IRIs instead."""
+    """Yield the URLs of documents from `href`, since the RDF statements name documents by other IRIs."""
     base = page.base_url(url)
     for href in dict.fromkeys(link.attr("href") or "" for link in page.select(_LINKS) if _leads_to_document(link)):
         spend(len(base))
@@ -86,6 +86,6 @@ def _document_links(page: Document, url: str) -> Iterator[str]:
 
 
 def _leads_to_document(link: Element) -> bool:
-    # The parser gives some lists of words as lists.
+    # The parser returns some attributes as lists of words.
     values = (link.attrs.get(name) for name in _RELATIONS)
     return any(_LEADS.search(" ".join(value) if isinstance(value, list) else value or "") for value in values)

@@ -1,7 +1,7 @@
-"""Read a body by its format: the table of all readers, and the choice by media type and name.
+"""Reads a body by its format: holds the table of all readers, and selects one by media type and name.
 
-Other packages declare readers by the entry point `rowen.readers`, which take precedence over the built-in ones. Each
-run reads the table, for the versions; a reader is imported with its first body.
+Readers of other packages are declared by the entry point `rowen.readers` and take precedence over built-in readers.
+Each run reads the table, because of the versions; a reader is imported when it reads its first body.
 """
 
 import re
@@ -23,15 +23,15 @@ from rowen.model.items import Document, Raw
 from rowen.model.text import UNREADABLE, Budget, OverspentError, reading
 
 CHUNKER_VERSION = 4
-"""Raised whenever the same text would be cut in another way, or a passage would have another `text_hash` or language.
+"""Raise this whenever the same text would be cut differently, or a passage would have another `text_hash` or language.
 
 Passages of earlier versions are renewed from the stored texts (`harvest/passages.py`). Version 3 hashes the words of a
 passage; version 2 hashed its letters first, then its words. Version 4 detects languages.
 """
 VERSION = 2
-"""Raised when the code that all readers share stores other results: decoding of text, assembly of a document."""
+"""Raise this when the code that all readers share (decoding, assembly of documents) stores other results."""
 VERSION_BEFORE_FORMATS = 2
-"""The `VERSION` of all formats before each format got its own."""
+"""The `VERSION` of all formats before each format got a version of its own."""
 _VAGUE = frozenset({"", "text/plain", "application/octet-stream", "binary/octet-stream", "application/x-unknown"})
 _LOOKS_LIKE_HTML = re.compile(
     rb"\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype html|html|head|body)\b", re.IGNORECASE | re.DOTALL
@@ -54,7 +54,7 @@ _ALIASES: Mapping[str, str] = {
     "application/x-rtf": "application/rtf",
     "text/rtf": "application/rtf",
 }
-# Media types that servers send for office files that they do not know.
+# Media types that servers send for office files of an unknown type.
 _VAGUE_OFFICE = frozenset(
     {
         "application/zip",
@@ -71,7 +71,7 @@ _VAGUE_OFFICE = frozenset(
 
 
 def _later(module: str, function: str) -> Callable[..., Any]:
-    """Return a function of this package whose module is imported with its first call."""
+    """Return a function of this package; its module is imported on the first call."""
     return lambda *args, **options: getattr(import_module(f"rowen.content.{module}"), function)(*args, **options)
 
 
@@ -118,7 +118,7 @@ def _markdown(body: Body) -> Part:
 
 
 def _page(body: Body) -> Part:
-    """Read a page; keep its instructions for crawlers in the record, where connectors obey them."""
+    """Read an HTML page; its instructions for crawlers are put in the record, so that connectors obey them."""
     text = body.text
     page = _read_html(text, body.url, select=body.select, ignore=body.ignore, facts=body.facts)
     hints: dict[str, Any] = {"noindex": True} if page.noindex else {}
@@ -168,9 +168,9 @@ _OWN = {media_type: reader for reader in BUILT_IN for media_type in reader.media
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format in a recipe: `versions` are all versions that decide what is stored of its bodies.
+    """A format in a recipe; `versions` lists all versions that affect the stored result of its bodies.
 
-    `taken` are the media types and endings that a built-in format leaves to readers of other packages.
+    `taken` lists the media types and endings of a built-in format that readers of other packages have taken over.
     """
 
     name: str
@@ -180,7 +180,7 @@ class Format:
 
 @dataclass(frozen=True, slots=True)
 class _ReaderTable:
-    """All readers by their media types. `joined` are those of other packages, by the name that imports them."""
+    """All readers, by media type. `joined` has the readers of other packages, by their import path."""
 
     by_type: Mapping[str, FormatReader]
     readers: tuple[FormatReader, ...]
@@ -191,24 +191,24 @@ _places: list[str] | None = None
 
 
 def join(places: Iterable[str]) -> None:
-    """Set the places of other packages' readers, so that a worker process need not search for them."""
+    """Set the import paths of other packages' readers, so that a worker process need not search for them."""
     global _places
     _places = list(places)
     _table.cache_clear()
 
 
 def places() -> list[str]:
-    """Return the places that readers of other packages are imported from: `package.module:NAME`."""
+    """Return the import paths of other packages' readers, in the form `package.module:NAME`."""
     return sorted(_table().joined)
 
 
 def reader_of(media_type: str) -> FormatReader:
-    """Return the reader of a supported media type."""
+    """Return the reader for a supported media type."""
     return _table().by_type.get(media_type) or _built_in(media_type)
 
 
 def formats() -> tuple[Format, ...]:
-    """Return all formats for recipes."""
+    """Return all formats with their versions, for recipes."""
     table = _table()
     versions = {reader.format: reader.version for reader in table.readers}
     taken: dict[str, set[str]] = {}
@@ -264,7 +264,10 @@ def _table() -> _ReaderTable:
 
 
 def _loaded(place: str) -> FormatReader:
-    """Import a reader. A missing one is an error: without it, its items would be taken for deleted."""
+    """Import a reader of another package; raise `ConfigurationError` if it is missing.
+
+    Without a declared reader, its items would be treated as deleted.
+    """
     module, _, name = place.partition(":")
     try:
         reader = getattr(import_module(module), name)
@@ -280,7 +283,7 @@ def _loaded(place: str) -> FormatReader:
 
 
 def read(raw: Raw) -> Document:
-    """Return the document in a body; raise `ItemError` if it cannot be read, or expands out of all proportion."""
+    """Return the document in a body; raise `ItemError` if it cannot be read, or expands disproportionately."""
     name = _name(raw)
     media_type = _media_type(name, raw.media_type)
     if media_type is None and _essence(raw.media_type) in _VAGUE and _LOOKS_LIKE_HTML.match(raw.body, 0, 1024):
@@ -315,7 +318,7 @@ def read(raw: Raw) -> Document:
 
 
 def _guarded(reader: FormatReader, body: Body) -> Part:
-    """Call another package's reader; turn its exceptions into an error of the item."""
+    """Call a reader of another package, and convert its exceptions to `ItemError`."""
     try:
         return reader.read(body)
     except UNREADABLE as problem:
@@ -326,17 +329,17 @@ def _guarded(reader: FormatReader, body: Body) -> Part:
 
 
 def _is_foreign(reader: FormatReader) -> bool:
-    """Return whether a reader belongs to another package."""
+    """Return whether a reader comes from another package."""
     return reader in _table().joined.values()
 
 
 def supported(name: str, media_type: str | None = None) -> bool:
-    """Return whether a body of this name and media type can be read."""
+    """Return whether a body with this name and media type can be read."""
     return _media_type(name, media_type) is not None
 
 
 def is_document(raw: Raw) -> bool:
-    """Return whether a body needs a worker process: a PDF, an office file, a book, another package's format."""
+    """Return whether a body needs a worker process: it is a binary document or of another package's format."""
     media_type = _media_type(_name(raw), raw.media_type)
     return media_type is not None and ((reader := reader_of(media_type)).binary or _is_foreign(reader))
 

@@ -1,4 +1,4 @@
-"""reStructuredText as Markdown: sections, lists, tables, code and directives, as far as a reader needs them."""
+"""Converts reStructuredText to Markdown: sections, lists, tables, code and the common directives."""
 
 import re
 from collections.abc import Callable
@@ -67,7 +67,7 @@ _NUMBERED_ROLES = {"pep": "PEP ", "rfc": "RFC ", "cve": "CVE-", "cwe": "CWE-"}
 
 
 def read_rst(text: str) -> Part:
-    """Read a file; sections become headings, so that passages have a path."""
+    """Read a file; sections become headings, so that its passages have a heading path."""
     lines = [line.rstrip() for line in text.expandtabs(8).split("\n")]
     converter = _Converter({}, {}, [], 0)
     converter.define_names(lines)
@@ -85,9 +85,9 @@ def _dedented(lines: list[str]) -> list[str]:
 
 
 class _Converter:
-    """Reads lines from the top; each reader in `_READERS` returns the place after its block, or None.
+    """Converts lines from top to bottom; a reader in `_READERS` returns the line after its block, or None.
 
-    Link targets, substitutions and adornments belong to the whole document.
+    Link targets, substitutions and section adornments are shared by the whole document.
     """
 
     def __init__(self, links: dict[str, str], substitutions: dict[str, str], adornments: list[str], depth: int) -> None:
@@ -99,7 +99,7 @@ class _Converter:
         self.blocks: list[str] = []
 
     def define_names(self, lines: list[str]) -> None:
-        """Note link targets and replacements, which may be used before they are defined."""
+        """Collect link targets and substitutions, which may be used before they are defined."""
         for line in lines:
             if not line.startswith(".. "):
                 continue
@@ -119,7 +119,7 @@ class _Converter:
         return "\n\n".join(block for block in self.blocks if block)
 
     def nested(self, lines: list[str]) -> str:
-        """Return the content of a directive, an item or a quote as Markdown."""
+        """Return the content of a directive, a list item or a quote as Markdown."""
         lines = _dedented(lines)
         if self.depth >= _DEEPEST:
             return fenced("\n".join(lines), "")
@@ -129,7 +129,7 @@ class _Converter:
         return self.lines[at] if at < len(self.lines) else ""
 
     def inside(self, at: int, margin: int = 1) -> tuple[list[str], int]:
-        """Return the lines from `at` on that are blank or indented by at least `margin`, and the place after them."""
+        """Return the lines from `at` that are blank or indented by `margin` or more, and the position after them."""
         end = at
         while end < len(self.lines) and (not self.lines[end] or _indent(self.lines[end]) >= margin):
             end += 1
@@ -238,7 +238,7 @@ class _Converter:
         return end
 
     def items(self, at: int) -> int | None:
-        """Read adjacent list items or fields."""
+        """Read adjacent list items or fields, and return the position after them; None if there are none."""
         items: list[str] = []
         while mark := _ITEM.match(self.line(at)) or _FIELD.match(self.line(at)):
             is_field = mark.re is _FIELD
@@ -278,7 +278,7 @@ class _Converter:
         return end
 
     def inline(self, text: str) -> str:
-        """Return a paragraph on one line, with its links, code and roles as Markdown."""
+        """Return a paragraph on one line, with links, code and roles converted to Markdown."""
         return _INLINE.sub(self.markup, " ".join(text.split()))
 
     def markup(self, match: re.Match[str]) -> str:
@@ -324,7 +324,7 @@ _READERS: tuple[Callable[[_Converter, int], int | None], ...] = (
 
 
 def _table_rows(lines: list[str]) -> list[list[str]]:
-    """Return the cells of a grid table or a simple one; the lines of a cell are joined."""
+    """Return the cells of a grid table or a simple table; the lines of a cell are joined."""
     is_grid = lines[0].startswith("+")
     edges = [match.start() for match in re.finditer(r"=+", lines[0])]
     rows: list[list[str]] = []
@@ -354,7 +354,7 @@ def _code(words: str) -> str:
 
 
 def _spent(words: str) -> str:
-    """Return words that are written once and used repeatedly, and spend their length each time."""
+    """Return text that is defined once and used repeatedly; each use is counted in the budget."""
     spend(len(words))
     return words
 

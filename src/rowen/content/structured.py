@@ -1,6 +1,6 @@
-"""Structured data in the markup of a page: JSON-LD, microdata, OpenGraph, the data of frameworks, tables.
+"""Reads structured data in the markup of a page: JSON-LD, microdata, OpenGraph, framework data and tables.
 
-Only requested fields are stored, so that a counter or a time stamp beside them does not make a page new.
+Only requested fields are stored, so that a counter or a time stamp beside them does not change the item.
 """
 
 import json
@@ -13,29 +13,29 @@ from turbohtml import Document, Element, parse
 from rowen.model.items import FactsWanted, plain_name
 from rowen.model.text import finite
 
-# Products with all their variants have some 20 kB; larger data is not about this page alone.
+# A product with all its variants has about 20 kB; larger data is not only about this page.
 _MOST_CHARS = 50_000
-# A product, its offers, their prices: three levels, and the wrappers of frameworks around them.
+# A product, its offers and their prices are three levels; frameworks wrap them in further levels.
 _DEEPEST = 12
-# The limit on objects with some of the fields in the data of a framework; a page is about the first ones.
+# Maximum number of objects with requested fields in a framework's data; a page is about the first objects.
 _MOST_NODES = 20
 _LEAST_FIELDS = 2
 _META = ("og:", "product:", "article:", "book:", "event:")
 _FILTERS = frozenset({"text", "number", "date", "url", "all"})
 _ATTRIBUTE = re.compile(r"(.*\S)\s+@([A-Za-z][\w:-]*)", re.DOTALL)
-# A field is a name, a price, a paragraph at most; a rule that matches more no longer fits the page.
+# A field is a name, a price or at most a paragraph; a rule that matches more no longer fits the page.
 _LONGEST = 2_000
 _MOST = 200
-# The text of a number with its currency and a label; longer texts contain other numbers as well.
+# Length of a number with its currency and a label; longer texts contain other numbers as well.
 _LONGEST_NUMBER = 60
 _NUMBER = re.compile(r"\d[\d.,'’\u00a0\u202f ]*")
-# Elements that are searched for a rule; pages with more are long lists, and the fields of a page stand above them.
+# Elements that are searched for a rule; pages with more are long lists, and the fields of the page come first.
 _MOST_ELEMENTS = 20_000
 _STABLE = re.compile(r"[A-Za-z][A-Za-z_-]{2,40}")
 
 
 def facts_in(page: Document, wanted: FactsWanted) -> dict[str, Any]:
-    """Return the nodes that have wanted fields, and the values that rules match; empty if there are none."""
+    """Return the nodes that have requested fields, and the values that rules match; empty if there are none."""
     names = frozenset(wanted.names)
     nodes: list[Any] = []
     size = 0
@@ -60,7 +60,7 @@ def _wanted_nodes(page: Document, names: frozenset[str]) -> Iterator[Any]:
 
 
 def _wanted(value: Any, names: frozenset[str], depth: int) -> Any:
-    """Return a value without the fields that are not wanted; None if nothing is left."""
+    """Return a value with only the requested fields; None if nothing is left."""
     if depth > _DEEPEST:
         return None
     if isinstance(value, dict):
@@ -73,7 +73,7 @@ def _wanted(value: Any, names: frozenset[str], depth: int) -> Any:
         return fields if fields.keys() - {"@type"} else None
     if isinstance(value, list):
         return [field for inner in value if (field := _wanted(inner, names, depth + 1)) is not None] or None
-    # A number that no float can hold is not an amount.
+    # A number outside the range of floats is not an amount.
     return None if isinstance(value, int | float) and finite(value) is None else value
 
 
@@ -88,7 +88,7 @@ def _json_ld(page: Document) -> Iterator[Any]:
 
 
 def _item(item: Any, depth: int) -> dict[str, Any]:
-    """Return an item of microdata in the shape of JSON-LD."""
+    """Return a microdata item in the form of JSON-LD."""
     node: dict[str, Any] = {"@type": str(item.type or "").rpartition("/")[2]}
     for name, values in item.properties.items() if depth < _DEEPEST else ():
         plain = [_item(value, depth + 1) if hasattr(value, "properties") else value for value in values]
@@ -107,7 +107,7 @@ def _meta(page: Document) -> Iterator[dict[str, Any]]:
 
 
 def _tables(page: Document, names: frozenset[str]) -> Iterator[dict[str, Any]]:
-    """Yield tables of two columns whose first column names fields, and tables whose head does."""
+    """Yield the fields of tables whose first column or head names requested fields."""
     for rows in page.tables()[:_MOST_NODES]:
         pairs = [row for row in rows if len(row) == 2 and plain_name(row[0]) in names]
         if len(pairs) >= _LEAST_FIELDS:
@@ -124,7 +124,7 @@ def _tables(page: Document, names: frozenset[str]) -> Iterator[dict[str, Any]]:
 
 
 def _framework_data(page: Document, names: frozenset[str]) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects in a framework's data that have some of the fields themselves."""
+    """Yield the objects in a framework's data that have several of the requested fields."""
     script = page.select_one("script#__NEXT_DATA__")
     if script is None:
         return
@@ -146,7 +146,7 @@ def _framework_data(page: Document, names: frozenset[str]) -> Iterator[Mapping[s
 
 
 class FieldRule(NamedTuple):
-    """A parsed rule."""
+    """A parsed rule: a selector or XPath, an attribute, and a filter."""
 
     place: str
     attribute: str | None = None
@@ -155,7 +155,7 @@ class FieldRule(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "FieldRule":
-        """Parse a rule in linear time; raise `ValueError` for an invalid one."""
+        """Parse a rule in linear time; raise `ValueError` if it is invalid."""
         if len(text) > _LONGEST:
             raise ValueError(f"a rule may have {_LONGEST:,} characters")
         place, bar, last = text.rpartition("|")
@@ -166,17 +166,17 @@ class FieldRule(NamedTuple):
         rule = cls(match[1], match[2], name, label) if match else cls(place, None, name, label)
         if not rule.place:
             raise ValueError("a rule names a place in the page")
-        # A single element finds an invalid rule, and evaluates nothing else. On the five nodes of an empty page, a
+        # Test the rule on a single element, which detects invalid rules cheaply. On the five nodes of an empty page, a
         # nested XPath of 157 characters took 2.7 s.
         rule.read(Element("p"))
         return rule
 
     def read(self, page: Document | Element) -> list[str]:
-        """Return the texts that it matches, in their order; raise `ValueError` if it is not a selector."""
+        """Return the texts that the rule matches, in order; raise `ValueError` if its selector is invalid."""
         try:
             matches: Any = page.xpath(self.place) if self.place.startswith("/") else page.select(self.place)
         except TypeError as problem:
-            # An XPath whose parts do not fit: a path from a number, a union of texts.
+            # An XPath with operands of wrong types, such as a path from a number or a union of strings.
             raise ValueError(str(problem)) from None
         texts = []
         for match in (matches if isinstance(matches, list) else [matches])[:_MOST]:
@@ -188,9 +188,7 @@ class FieldRule(NamedTuple):
 
 
 def values_of(page: Document, rules: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Return the values that rules match, by the names of the rules; invalid rules and those without a match are left
-    out.
-    """
+    """Return the values that rules match, by rule name; rules that are invalid or match nothing are left out."""
     values: dict[str, Any] = {}
     for name, text in rules:
         try:
@@ -204,9 +202,10 @@ def values_of(page: Document, rules: Iterable[tuple[str, str]]) -> dict[str, Any
 
 
 def rules_for(html: str, values: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return rules that match these values in a page, as far as there are any that will probably last.
+    """Return rules that match the given values in a page, if stable rules exist.
 
-    None stands for a text that is not in the page; a value that is only part of a text is left out.
+    A value is mapped to None if its text is not in the page. It is left out if no rule matches it although its text is
+    in the page.
     """
     page = parse(html)
     page.remove("script,style,noscript,template")
@@ -222,9 +221,9 @@ def rules_for(html: str, values: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def _candidates(page: Document, elements: list[Element], value: Any) -> Iterator[str]:
-    """Yield rules for the elements with a value, the smallest element first, and for each the most specific rule first.
+    """Yield rules for the elements that contain a value: the innermost elements, the most specific rule first.
 
-    Elements with a label before the value follow: `Colour: red`.
+    Elements with a label before the value follow, such as `Colour: red`.
     """
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     holders = [element for element in elements if _has_value(element.text, value)]
@@ -261,7 +260,7 @@ def _places(page: Document, element: Element) -> Iterator[str]:
 
 
 def _matches(page: Document, rule: str, value: Any) -> bool:
-    """Return whether a rule matches the value first."""
+    """Return whether the first text that a rule matches is the value."""
     try:
         texts = FieldRule.parse(rule).read(page) if rule.strip(" |number") else []
     except ValueError:
@@ -270,7 +269,7 @@ def _matches(page: Document, rule: str, value: Any) -> bool:
 
 
 def _has_value(text: str, value: Any) -> bool:
-    """Return whether a text consists of this value; for a number, whether it is the only number in a short text."""
+    """Return whether a text consists of a value; a number must be the only number in a short text."""
     words = " ".join(text.split())
     if not words or isinstance(value, bool):
         return False

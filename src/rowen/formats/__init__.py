@@ -1,7 +1,7 @@
-"""Parsers of file formats, shared by connectors and readers; they are independent of sources."""
+"""Parsers of file formats that connectors and readers share; they know nothing about sources."""
 
 from rowen.errors import SourceError
 
 
 class UnreadableError(SourceError):
-    """A document cannot be read in the expected format; a smaller one may be readable."""
+    """A document cannot be read in the expected format; a smaller document may be readable."""

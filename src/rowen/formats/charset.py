@@ -1,15 +1,18 @@
-"""The encoding of a text: the one place that decides it.
+"""Determines the character encoding of a text; no other module does.
 
-Byte order marks, labels and declarations are found by the same tables. Callers differ in what they know and in the cost
-of a wrong guess, so there are four rules:
+All functions use the same tables for byte order marks, labels and declarations. Callers differ in what they know and
+in the cost of a wrong guess, so there are four rules:
 
-- `decode`, for bodies of documents, guesses where nothing is declared, and refuses binary data: a wrong guess would be
-  stored and searched.
+- `decode`, for bodies of documents, guesses an undeclared encoding, and refuses binary data, since a wrong guess would
+be stored and searched.
+
 - `declared`, for HTTP, guesses nothing: it only returns what a response declares.
-- `XmlDecoder`, for streams of XML, believes the document before the header, as the declaration was written by the
-  program that wrote the bytes, and replaces unreadable bytes: one wrong byte must not cost a catalog. Labels have the
-  meaning that XML gives them (IANA's), so that ISO-8859-1 is not Windows-1252 as in HTML.
-- `decode_utf8` and `decode_plain` never fail: RDF and JSON are UTF-8 by their standards, robots.txt mostly is.
+
+- `XmlDecoder`, for streams of XML, prefers the document's declaration to the header, since the program that wrote the
+bytes wrote the declaration. It replaces unreadable bytes, since one wrong byte must not make a catalog fail. Labels
+have the meaning that XML gives them (IANA's), so that ISO-8859-1 is not Windows-1252 as in HTML.
+
+- `decode_utf8` and `decode_plain` never fail: RDF and JSON are UTF-8 by their standards, and robots.txt usually is.
 """
 
 import codecs
@@ -35,37 +38,37 @@ _DECLARED_IN = {"text/html": _META, "application/xml": _XML, "text/x-python": _P
 
 
 def parameter(content_type: str | None) -> str | None:
-    """Return the charset in a media type, as it is written."""
+    """Return the charset parameter of a media type, unchanged; None if there is none."""
     match = _PARAMETER.search(content_type or "")
     return match[1] if match else None
 
 
 def _marked(body: bytes) -> str | None:
-    """Return the encoding of a byte order mark."""
+    """Return the encoding of the byte order mark; None if there is none."""
     return next((name for mark, name in _BOMS if body.startswith(mark)), None)
 
 
 # Bodies of documents
 
-# HTML 4.2.5.4 wants a declaration within 1024 bytes; pages that open with scripts and comments have it later.
+# HTML 4.2.5.4 requires a declaration within 1024 bytes; pages that start with scripts and comments have it later.
 _DECLARED_WITHIN = 4096
-# The detector took 80 ms for so many bytes, and its time is linear.
+# The detector took 80 ms for this many bytes, and its time is linear.
 _SAMPLE = 1 << 18
-# Codecs that catalogs use and no web standard has; all other codecs of Python are slow, unsafe or not for text.
+# Codecs that catalogs use but no web standard has; Python's other codecs are slow, unsafe or not for text.
 _OLD_CODECS = re.compile(r"cp\d{3,4}|utf-?32(?:-?[lb]e)?|mac-?[a-z]+|iso-?8859-\d+|hp-?roman8")
 _CONTROLS = bytes({*range(0x20), 0x7F} - set(b"\t\n\x0b\f\r\x1b"))
-# Of random bytes, 11 % are control characters; text has only stray ones.
+# Maximum share of control characters: random bytes have 11 %, text has only a few.
 _MOST_CONTROLS = 0.02
-# Two words with an accent had 0.35, a hundred random bytes 0.
+# Minimum confidence of the detector: two words with an accent had 0.35, a hundred random bytes 0.
 _LEAST_CONFIDENCE = 0.3
 
 
 def decode(body: bytes, *, charset: str | None = None, media_type: str = "", name: str = "the body") -> str:
-    """Return the text of a body; raise `ItemError` if it is binary or in no known encoding."""
+    """Return the text of a body; raise `ItemError` if the body is binary or its encoding is unknown."""
     for label in (charset, _marked(body)):
         if label and (text := _strictly(body, label)) is not None:
             return text
-    # UTF-16 without a mark: in western text every other byte is NUL.
+    # UTF-16 without a byte order mark: in western text every other byte is NUL.
     sample = body[:4096]
     if sample and len(body) % 2 == 0 and sample.count(0) * 3 >= len(sample):
         encoding = "utf-16le" if sample[1::2].count(0) > sample[::2].count(0) else "utf-16be"
@@ -81,14 +84,14 @@ def decode(body: bytes, *, charset: str | None = None, media_type: str = "", nam
     pattern = _DECLARED_IN.get(media_type)
     if pattern and (match := pattern.search(body, 0, _DECLARED_WITHIN)):
         label = match[1].decode("ascii", "replace").lower()
-        # HTML 13.2.3.2: text that could be read byte by byte so far is not UTF-16.
+        # HTML 13.2.3.2: text whose declaration is readable as ASCII is not UTF-16.
         if (text := _strictly(body, "utf-8" if label.startswith("utf-16") else label)) is not None:
             return text
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError:
         damaged = body.decode("utf-8", "replace")
-    # UTF-8 with a few broken characters, such as at the cut end of a body.
+    # UTF-8 with a few broken characters, such as at the end of a truncated body.
     lost = damaged.count("\ufffd")
     if len(damaged) - len(damaged.encode("ascii", "ignore")) > 11 * lost:
         return damaged
@@ -105,7 +108,7 @@ def decode(body: bytes, *, charset: str | None = None, media_type: str = "", nam
 
 
 def _strictly(body: bytes, label: str) -> str | None:
-    """Return the text without its mark, if every byte is valid in this encoding."""
+    """Return the text without its byte order mark; None unless every byte is valid in the encoding `label`."""
     import turbohtml.detect  # noqa: F401 (it registers the codecs of the web; 0.2 s that fetching need not wait for)
 
     label = label.strip().strip("\"'").lower().replace("_", "-")
@@ -128,9 +131,12 @@ _CODECS = ("ascii", "big5", "cp", "euc", "gb", "iso", "johab", "koi8", "kz", "ma
 
 
 def declared(content_type: str | None, body: bytes) -> str | None:
-    """Return Python's name of the declared charset: by a byte order mark, else the header, else the document."""
+    """Return Python's name of the declared charset, or None.
+
+    A byte order mark takes precedence, then the header, then the document.
+    """
     if marked := _marked(body):
-        # Without the byte order, which the mark gives to the decoder.
+        # Omit the byte order, which the decoder takes from the mark.
         return marked[:6] if marked != "utf-8" else marked
     declared_charset = parameter(content_type)
     if declared_charset and (known := _codec(declared_charset)):
@@ -149,7 +155,7 @@ def _codec(label: str) -> str | None:
         return None
     if not name.startswith(_CODECS):
         return None
-    # Browsers read these labels as the Windows code page, and so do the authors of such pages.
+    # Browsers treat these labels as the Windows code page, and authors of such pages rely on that.
     return "cp1252" if name in ("ascii", "iso8859-1") else name
 
 
@@ -157,7 +163,7 @@ def _codec(label: str) -> str | None:
 
 
 def decode_utf8(body: bytes, charset: str | None = None) -> str:
-    """Return the text of a body that should be UTF-8; use the declared charset only if it is not."""
+    """Return the text of a body that should be UTF-8; use `charset` only if the body is not valid UTF-8."""
     try:
         return body.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -165,7 +171,10 @@ def decode_utf8(body: bytes, charset: str | None = None) -> str:
 
 
 def decode_plain(body: bytes) -> str:
-    """Return the text of a short file without a declared encoding, by its byte order mark or its bytes; never fails."""
+    """Return the text of a short file without a declared encoding; never fail.
+
+    The encoding follows from the byte order mark, or from the bytes.
+    """
     if marked := _marked(body):
         return body.decode(marked, "replace").removeprefix("\ufeff") if marked != "utf-8" else _utf8_or_latin(body)
     if b"\0" in body[:2]:
@@ -182,7 +191,7 @@ def _utf8_or_latin(body: bytes) -> str:
 
 # Streams of XML
 
-_XML_HEAD_BYTES = 256  # a declaration has up to 65 characters; the rest is room for blanks
+_XML_HEAD_BYTES = 256  # a declaration has up to 65 characters; the rest is for white space
 _UNMARKED = ((b"<\0", "utf-16-le"), (b"\0<", "utf-16-be"))
 _XML_CODECS = re.compile(
     r"utf[-_]?8|(us-)?ascii|(iso[-_]?)?8859[-_]\d{1,2}|latin[-_]?\d{1,2}|(windows-|cp-?)\d{3,4}"
@@ -197,10 +206,10 @@ _REPLACEMENT = "\ufffd"
 
 
 class XmlDecoder:
-    """Decodes bytes into text without characters that XML forbids.
+    """Decodes bytes to text without characters that XML forbids.
 
-    `charset` is used if the document does not declare its own. A byte order mark or blanks before the document, which
-    XML forbids as well, are left out.
+    `charset` is used if the document declares none. A byte order mark and blanks before the document, which XML
+    forbids as well, are removed.
     """
 
     def __init__(self, charset: str | None = None) -> None:
@@ -211,7 +220,7 @@ class XmlDecoder:
         self._begun = False
 
     def feed(self, piece: bytes) -> str:
-        """Return the text of a piece, except for an incomplete end."""
+        """Return the text of a piece, except for an incomplete character or reference at its end."""
         if self._decode is not None:
             return self._clean(self._decode.decode(piece))
         self._head = (self._head + piece).lstrip(b" \t\r\n")
@@ -251,7 +260,7 @@ def _xml_charset(head: bytes, declared_charset: str | None) -> str:
 
 
 def _allowed(reference: re.Match[str]) -> str:
-    """Return a reference to a character if XML has this character."""
+    """Return a character reference if XML allows its character; otherwise the replacement character."""
     code = int(reference[1], 16) if reference[1] else int(reference[2])
     is_text = code in (9, 10, 13) or 0x20 <= code < 0xD800 or 0xDFFF < code < 0xFFFE or 0xFFFF < code <= 0x10FFFF
     return reference[0] if is_text else _REPLACEMENT

@@ -1,6 +1,7 @@
-"""Links for programs in feeds, pages and headers: to hubs, to themselves, to feeds, to entries.
+"""Machine-readable links in feeds, pages and headers: to hubs, to feeds, to entries, and to the document itself.
 
-They are found in one pass over the tags, well-formed or not: a hub sends a feed of any kind, or a part of one.
+They are found in one pass over the tags, whether the document is well-formed or not, since a hub may send a feed of
+any kind, or a part of one.
 """
 
 import html
@@ -8,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-# Links for programs are at the top; a feed of a thousand entries is smaller.
+# Machine-readable links are at the top; a feed of a thousand entries is smaller than this.
 _MOST_CHARS = 2_000_000
 _LONGEST = 2000  # of an accepted URL; the tag may be longer
 _TAG = re.compile(r"<(?:[a-z0-9]{1,20}:)?link\b([^<>]{0,6000})>", re.IGNORECASE)
@@ -20,19 +21,19 @@ _FEEDS = frozenset({"application/atom+xml", "application/rss+xml", "application/
 
 
 class FeedLink(NamedTuple):
-    """A link, and its relation to the page that contains it."""
+    """A link and its relation (`rel`) to the document that contains it."""
 
     rel: str
     href: str
 
     @property
     def is_feed(self) -> bool:
-        """Return whether it leads to a feed."""
+        """Return whether the link leads to a feed."""
         return self.rel == "feed"
 
 
 def link_tags(body: bytes) -> list[FeedLink]:
-    """Return the links of a page or a feed, in their order; a link to a feed of it has the `rel` `feed`."""
+    """Return the links of a page or a feed, in order; a link to a feed of the page has the relation `feed`."""
     text = body[:_MOST_CHARS].decode("utf-8", "replace")
     links: list[FeedLink] = []
     for tag in _TAG.finditer(text):
@@ -47,7 +48,7 @@ def link_tags(body: bytes) -> list[FeedLink]:
 
 
 def entry_links(body: bytes) -> list[str]:
-    """Return the pages that a feed links to, its own included."""
+    """Return the URLs of the pages that a feed links to, including its own page."""
     text = body[:_MOST_CHARS].decode("utf-8", "replace")
     tags = [link.href for link in link_tags(body) if link.rel == "alternate"]
     return list(dict.fromkeys([*tags, *(html.unescape(url) for url in _TEXT_LINK.findall(text))]))

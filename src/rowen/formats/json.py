@@ -1,4 +1,4 @@
-"""JSON as portals send it: not always UTF-8, not always JSON, sometimes a page that says "maintenance"."""
+"""Reads JSON as portals send it: it may be invalid UTF-8, invalid JSON, or an HTML page with an error message."""
 
 import json
 import math
@@ -11,13 +11,13 @@ from rowen.formats import UnreadableError
 from rowen.formats.charset import decode_utf8
 from rowen.model.text import UNREADABLE
 
-# Payloads in quarantine are for people; longer ones are truncated.
+# Payloads in quarantine are only read by people; longer payloads are truncated.
 _MOST_PAYLOAD_BYTES = 1 << 20
-_MOST_DIGITS = 4_000  # Python converts no integer of more than 4,300; longer ones stay text
+_MOST_DIGITS = 4_000  # Python converts integers of at most 4,300 digits; longer integers stay strings
 
 
 def read_json(body: bytes, where: str) -> Any:
-    """Parse a JSON body. Invalid JSON is parsed leniently: NaN and wrong bytes become text."""
+    """Parse a JSON body. Invalid JSON is parsed leniently: NaN becomes a string, and invalid bytes are replaced."""
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -45,7 +45,7 @@ def _integer(written: str) -> int | str:
 
 
 def payload_of(record: Any) -> bytes | None:
-    """Return a record as JSON for the quarantine, truncated; None if it cannot be written."""
+    """Return a record as JSON for the quarantine, truncated; None if it cannot be serialised."""
     try:
         written = json.dumps(record, ensure_ascii=False, default=str).encode("utf-8", "replace")
     except UNREADABLE:

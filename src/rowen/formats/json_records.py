@@ -1,10 +1,10 @@
-"""Records of a large JSON document, separated while it arrives.
+"""Splits a large JSON document into records while it is being received.
 
 Only brackets and strings are parsed, by regular expressions without backtracking: time is linear, and memory holds one
-record. The inside of a record is left to the JSON parser, so that a broken record does not affect others.
+record. The content of a record is parsed by the JSON parser, so that a broken record does not affect others.
 
-A broken record may hide its own end, as a stray quotation mark does: strings and the text between them are confused
-from there on. A caller that knows the shape of a record makes such a piece end where the next record begins.
+The end of a broken record may be unknown. For example, a stray quotation mark exchanges strings with the text between
+them from there on. If the caller knows the form of a record, such a piece ends where the next record starts.
 """
 
 import json
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from rowen.formats import UnreadableError
 from rowen.formats.json import read_json
 
-# Most objects are shorter; for longer ones the window grows fourfold each time.
+# Most objects are shorter; for longer objects the window grows fourfold each time.
 _FIRST_WINDOW_BYTES = 1 << 12
 # An incomplete number, word or escape at the end of the text.
 _CUT_WORD = re.compile(r"[-+.\\\w]{0,12}")
@@ -25,21 +25,24 @@ _DECODER = json.JSONDecoder()
 
 
 class Value(NamedTuple):
-    """A decoded value, and its end."""
+    """A decoded value, and the position of its end."""
 
     value: Any
     end: int
 
 
 class JsonError(NamedTuple):
-    """The reason why a text is not JSON, and the place of the error, if known."""
+    """The reason why a text is not JSON, and the position of the error, or None if it is unknown."""
 
     reason: str
     at: int | None
 
 
 def read_at(body: bytes, at: int, *, before: str = "") -> Value | JsonError | None:
-    """Decode the value at a place in a body, reading only as far as needed; places refer to the body."""
+    """Decode the value at position `at` in a body, and read only as much as needed.
+
+    `before` is put in front of the value; positions in the result refer to the body.
+    """
     size_bytes = _FIRST_WINDOW_BYTES
     while True:
         read = decoded(before + body[at : at + size_bytes].decode("latin-1"), 0)
@@ -63,7 +66,7 @@ def scanned_bytes(read: Value | JsonError | None, at: int, end: int) -> int:
 
 
 def decoded(text: str, at: int) -> Value | JsonError | None:
-    """Decode the value at a place in a text; None if it ends too early."""
+    """Decode the value at position `at` in a text; None if the text ends too early."""
     try:
         return Value(*_DECODER.raw_decode(text, at))
     except json.JSONDecodeError as problem:
@@ -86,32 +89,32 @@ _KEY = re.compile(rb'"([^"\\]{0,40})"\s*:\s*\Z')
 _BETWEEN = re.compile(rb"[\s,]*+")
 _SCALAR = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^\s,\[\]{}"]++', re.DOTALL)
 _AFTER = re.compile(rb"\s*+([^\s]?)")
-# The first object of a list and the value of a key are inside of something; records follow upon records.
+# After `[` and `:` an object is inside another value, so it is no following record.
 _NEXT_OBJECT = re.compile(rb'[^\s:\[]\s*+(\{)\s*+"')
 _NEXT_FIELD = re.compile(rb',\s*+("[^"\\]*+"\s*+:)')
 _PAIRS = {b"}": b"{", b"]": b"["}
 _MOST_DEPTH = 10_000
-# Below each bracket of such a nest Python's decoder fails only after a thousand others.
+# In such nesting, Python's decoder fails at each bracket only after reading a thousand further brackets.
 _MOST_DEEP = 10
-# Between a bracket and the name behind it, or before it.
+# Maximum white space between a bracket and the name after or before it.
 _MOST_BLANK = 1 << 8
-# After one broken record others may follow: later ones of this length are checked. Without a broken one, valid records
+# After one broken record, records of this length are checked too. If that applied from the start, valid records
 # of 16 kB would be read twice.
 _DOUBTED_BYTES = 1 << 11
-# The allowed work per received byte. A record that hides its end costs a scan of the whole buffer; a catalog in which
+# The allowed work per received byte. A record with an unknown end costs a scan of the whole buffer; a catalog in which
 # each of 1,000 records is broken needs 20 bytes for each byte, and a malicious one thousands.
 _WORK_FACTOR = 50
 _WORK_BYTES = 64 << 20
-# Copying is so many times cheaper than scanning.
+# Copying is 100 times cheaper than scanning.
 _COPIED_AT_ONCE = 100
 # A broken record costs at least 30 µs: as much as scanning this many bytes.
 _LOSS_BYTES = 1 << 12
 
 
 class Cut(NamedTuple):
-    """A record as it was sent; an oversized one is truncated.
+    """A record as it was received; `whole` is false if it was truncated because of its size.
 
-    If records are repaired, it has its value, its number and place in the document, or its error.
+    If records are repaired, `value` is its value, `problem` its error, and `number` and `offset` are its position.
     """
 
     body: bytes
@@ -124,10 +127,10 @@ class Cut(NamedTuple):
 
 @dataclass(slots=True)
 class _Lost:
-    """A broken record at the beginning of the buffer: its possible end, and the place up to which it was searched.
+    """A broken record at the start of the buffer: its possible end, and the position up to which it was searched.
 
-    The search continues when the buffer has `wanted_bytes`. No record begins at the `excluded` brackets, which are open
-    at an error; `deep` counts brackets that are nested too deeply.
+    The search continues when the buffer has `wanted_bytes`. `excluded` has the positions of brackets that are open at
+    an error, where no record can start. `deep` counts brackets that are nested too deeply.
     """
 
     problem: str
@@ -141,7 +144,7 @@ class _Lost:
 
 
 class Splitter:
-    """A push parser that returns the objects in lists with the given names, or in a list at the top.
+    """A push parser that returns the objects in lists with the given names, or in a list at the top level.
 
     Objects in lists named in `within` are catalogs themselves, and are searched. With `is_record`, every value in the
     lists is returned, and parsing continues after a broken record.
@@ -239,7 +242,7 @@ class Splitter:
         return UnreadableError(f"Record {self._number}, which begins at byte {self._offset}, {what}.")
 
     def _next_bracket(self) -> bytes | None:
-        """Return the next bracket that is not in a string; None if more of the document is needed."""
+        """Return the next bracket outside of strings; None if more input is needed."""
         buffer = self._buffer
         while True:
             if self._in_string:
@@ -258,7 +261,7 @@ class Splitter:
             self._in_string = True
 
     def _step(self, bracket: bytes) -> None:
-        """Enter or leave a structure around the records."""
+        """Enter or leave a structure that contains the records."""
         if self._ended:
             at = self._passed_bytes + self._at - 1
             raise UnreadableError(f"The document continues after its end, at byte {at}.")
@@ -315,13 +318,13 @@ class Splitter:
             yield from self._settle(bracket)
 
     def _settle(self, last: bytes) -> Iterator[Cut]:
-        """Yield the element of the list that has ended, unless it is broken: its end may then be elsewhere."""
+        """Yield the list element that has ended; if it is broken, search for its true end."""
         begin = self._begin or 0
         body = self._buffer[begin : self._at]
         try:
             value = read_json(body, "It")
         except UnreadableError as problem:
-            # A record that lacks its own bracket takes that of the list for it.
+            # A record that lacks its own closing bracket ends at the bracket of the list.
             torn = last == b"]" and body[:1] == b"{"
             self._lose(str(problem).partition(": ")[2], self._at - torn, torn=torn)
         else:
@@ -329,7 +332,7 @@ class Splitter:
             yield Cut(body, value=value, number=self._number, offset=self._offset)
 
     def _step_in_list(self, *, final: bool) -> Iterator[Cut]:
-        """Parse the next part of a list of records: another record, the end of the list, or an unexpected value."""
+        """Parse the next part of a list of records: a record, the end of the list, or an unexpected value."""
         self._at = _end(_BETWEEN.match(self._buffer, self._at), self._at)
         first = self._buffer[self._at : self._at + 1]
         if first == b"]":
@@ -346,7 +349,7 @@ class Splitter:
     def _step_scalar(self, *, final: bool) -> Iterator[Cut]:
         match = _SCALAR.match(self._buffer, self._at)
         after = _after(self._buffer, match.end()) if match else b""
-        # An extra bracket is a piece of its own; any other unexpected value may continue.
+        # An extra bracket is complete; any other unexpected value may continue.
         is_bracket = self._buffer[self._at : self._at + 1] == b"}"
         if not after and not is_bracket and not final and len(self._buffer) - self._at < _KEPT_BYTES:
             self._starved = True
@@ -360,7 +363,7 @@ class Splitter:
             self._lose("nothing that belongs into a list", self._at + 1 if is_bracket else None)
 
     def _doubt(self, *, final: bool) -> bool:
-        """Check whether the current record is already broken, each time that its size has doubled."""
+        """Check whether the current record is already broken, whenever its size has doubled; return whether it is."""
         if not self._inside or self._is_record is None or self._head is not None:
             return False
         begin = self._begin or 0
@@ -378,7 +381,7 @@ class Splitter:
         return True
 
     def _work(self, size_bytes: int) -> None:
-        """Count the work; raise an error if a catalog with broken records cannot need so much."""
+        """Count the work done; raise an error if it exceeds what a catalog with broken records may need."""
         self._work_bytes -= size_bytes
         if self._work_bytes < 0:
             raise self._unreadable("is broken, and finding its end would take too long")
@@ -396,7 +399,7 @@ class Splitter:
         self._lost = _Lost(f"{reason.rstrip('.')}{place}", error_at, None if end is None else end - begin, torn)
 
     def _find_end(self, lost: _Lost, *, final: bool) -> Iterator[Cut]:
-        """End the broken record where the next one begins; else by its brackets or its other fields."""
+        """Find the end of the broken record: where the next record starts, or by its brackets or its other fields."""
         ways = [partial(self._next_record, lost), partial(self._end_of_fields, lost)]
         if lost.end is not None and lost.torn:
             # An apparent end of the list inside the record is more likely an extra bracket.
@@ -432,12 +435,12 @@ class Splitter:
                 return None
             if isinstance(read, Value) and self._is_record(read.value):
                 return at
-            # The bracket before stays in the window: a record may follow it.
+            # Keep the last bracket in the searched part, since a record may follow it.
             lost.searched = read.end - 1 if isinstance(read, Value) else at
             if isinstance(read, JsonError) and read.at is None:
                 lost.deep += 1
             elif not isinstance(read, Value):
-                # An error is one for all brackets that are open there: no record begins at these.
+                # The error affects all brackets that are open there, so no record starts at any of them.
                 error_at = read.at if read is not None and read.at is not None else len(self._buffer)
                 lost.excluded = frozenset(_open_brackets(self._buffer, at, error_at))
             if lost.deep > _MOST_DEEP:
@@ -447,14 +450,14 @@ class Splitter:
         return None
 
     def _proved(self, end: int, *, final: bool) -> int | None:
-        """Return the end if a record may be followed by the bytes after it."""
+        """Return `end` if the bytes after it may follow a record; otherwise None."""
         after = _after(self._buffer, end)
         self._starved = not after and not final
         closing = b"]" if self._open[-1][1] == "records" else b"}"
         return end if after in (b",", closing) else None
 
     def _end_of_fields(self, lost: _Lost, *, final: bool) -> int | None:
-        """Return the end of a record with one broken field: the other fields, from the next one on, are valid JSON."""
+        """Return the end of a record with one broken field, if the remaining fields are valid JSON; otherwise None."""
         if lost.error_at is None or next(depths_at(self._buffer, [lost.error_at])) != 1:
             return None
         match = _NEXT_FIELD.search(self._buffer, lost.error_at)
@@ -476,7 +479,7 @@ class Splitter:
 
 
 def depths_at(body: bytes, places: Sequence[int]) -> Iterator[int]:
-    """Return the number of open brackets at some places, in order; all strings end before each."""
+    """Return the number of open brackets at each position in `places`, which are sorted and outside of strings."""
     depth = at = 0
     for place in places:
         while match := _TO_BRACKET.match(body, at, place):
@@ -486,7 +489,7 @@ def depths_at(body: bytes, places: Sequence[int]) -> Iterator[int]:
 
 
 def _open_brackets(body: bytes, begin: int, end: int) -> list[int]:
-    """Return the places of the open brackets at the end of a piece that is valid JSON so far."""
+    """Return the positions of the brackets that are open at `end`, in a piece that is valid JSON up to there."""
     opened: list[int] = []
     while match := _TO_BRACKET.match(body, begin, end):
         begin = match.end()

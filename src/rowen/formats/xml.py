@@ -1,12 +1,12 @@
-"""XML as sources send it: parsed as it arrives into small trees, or cut into records without parsing them.
+"""Reads XML: parsed while it is being received into small trees, or cut into records without parsing them.
 
-Document type definitions, and with them entities and external files, are refused: no catalog needs them. Wrong bytes
-and control characters, which many servers let through, are replaced. Memory holds one piece and one record.
+Document type definitions, and with them entities and external files, are refused, since no catalog needs them. Invalid
+bytes and control characters, which many servers send, are replaced. Memory holds one piece and one record.
 
-Records are compared by their bytes, and most equal the stored ones, so that no tree is built for them. A document is
-first proved to be well-formed by a parser without handlers. In such a document a `<` begins a tag, unless it stands in
-a comment, a CDATA section or an instruction, and an element ends where as many tags of its name are closed as were
-opened. Any other document is not cut, but parsed as a whole.
+Records are compared by their bytes, and most equal the stored records, so that no tree is built for them. First a
+parser without handlers proves that the document is well-formed. In such a document, `<` starts a tag unless it is in a
+comment, a CDATA section or an instruction, and an element ends where as many tags with its name are closed as were
+opened. A document that cannot be cut this way is parsed completely.
 """
 
 import asyncio
@@ -24,18 +24,18 @@ from rowen.formats.charset import XmlDecoder
 
 # A larger record is truncated, and fails alone; memory holds one at a time.
 MOST_RECORD_CHARS = 16 << 20
-# 66 MB at 330 bytes each.
+# They take 66 MB, at 330 bytes each.
 MOST_RECORD_ELEMENTS = 200_000
-# They took 330 MB at 330 bytes each.
+# They take 330 MB, at 330 bytes each.
 MOST_ANSWER_ELEMENTS = 1_000_000
 MOST_DEPTH = 100
 MOST_TAG_BYTES = 4 << 20
-"""A longer tag or comment is refused: the parser reads its beginning again with each piece."""
+"""A longer tag or comment is refused, since the parser reads its beginning again with each piece."""
 
 LONGEST_NAMESPACE = 500
-"""The parser writes a namespace out with each name in it. Those of catalogs have up to 90 characters."""
+"""The parser repeats the namespace in each name. Namespaces of catalogs have up to 90 characters."""
 
-# Other tasks run after each piece; a piece of dense elements took up to 0.3 s on a busy machine.
+# Other tasks may run after each piece; a piece of dense elements took up to 0.3 s on a busy machine.
 PIECE_BYTES = 1 << 18
 _MOST_WRITTEN_BYTES = 1 << 20
 # A document may have any number of names of any length; further names are not cached.
@@ -46,7 +46,7 @@ _TRUNCATED = frozenset({"no element found", "unclosed token", "unclosed CDATA se
 
 
 class XmlNames(dict[str, str]):
-    """Names for trees by the parser's names; the same string each time, which saves memory."""
+    """Maps the parser's names to names for trees; returns the same string each time, which saves memory."""
 
     def __init__(self, shortened: Callable[[str], str]) -> None:
         super().__init__()
@@ -68,7 +68,8 @@ def event_parser(
 ) -> expat.XMLParserType:
     """Return a parser for untrusted documents; names have the form `namespace}name`.
 
-    Both callbacks must raise an exception: otherwise a document could define unbounded content.
+    `on_entity` and `on_long_namespace` must raise an exception, since otherwise a document could define unbounded
+    content.
     """
 
     def check_namespace(_: str | None, name: str | None) -> None:
@@ -85,7 +86,7 @@ def event_parser(
 
 
 class XmlElement(NamedTuple):
-    """A requested element with its content; a truncated one has a reason."""
+    """An element with its content; `why` is the reason if it is truncated."""
 
     tree: Element
     why: str | None = None
@@ -95,9 +96,9 @@ class Reader:
     """A push parser that returns the elements with the given names as soon as they end.
 
     Names are local (`record`) or have a namespace (`{http://…}record`). All children of elements in `within` are
-    returned as well. For elements in `heads` only the name and the attributes are returned, as soon as they begin.
-    Elements inside a returned one are part of it, and not returned again. `root` is the name of the document,
-    `elements` counts the returned elements and all inside them.
+    returned as well. Elements in `heads` are returned when they start, with their name and attributes only. Elements
+    inside a returned element are part of it, and not returned separately. `root` is the name of the document's root
+    element; `elements` counts the returned elements and all elements inside them.
     """
 
     def __init__(
@@ -189,7 +190,7 @@ class Reader:
 
 
 class _Record:
-    """A growing tree, up to a limit; further content is dropped."""
+    """A tree under construction; content beyond the size limit is dropped."""
 
     def __init__(self, most_chars: int) -> None:
         self._most_chars = most_chars
@@ -213,7 +214,7 @@ class _Record:
             self._builder.data(text)
 
     def end(self, name: str) -> XmlElement | None:
-        """Return the tree, if this was its end."""
+        """End an element; return the tree if this was its root, otherwise None."""
         if self._depth == self._built:
             self._built -= 1
             self._builder.end(name)
@@ -228,7 +229,7 @@ class _Record:
 
 
 async def elements(pieces: AsyncIterable[bytes], reader: Reader) -> AsyncGenerator[XmlElement]:
-    """Yield the requested elements of a document that arrives in pieces; raise an error if it is incomplete."""
+    """Yield the requested elements of a document received in pieces; raise an error if it is incomplete."""
     async for piece in pieces:
         for element in reader.feed(piece):
             yield element
@@ -237,12 +238,12 @@ async def elements(pieces: AsyncIterable[bytes], reader: Reader) -> AsyncGenerat
 
 
 def read_xml(body: bytes, reader: Reader) -> list[XmlElement]:
-    """Return the requested elements of a whole document, within the memory limit."""
+    """Return the requested elements of a complete document, within the memory limit."""
     return [element for step in _steps(body, reader) for element in step]
 
 
 async def read_in_steps(body: bytes, reader: Reader) -> list[XmlElement]:
-    """Return the requested elements of a whole document; let other tasks run between its pieces."""
+    """Return the requested elements of a complete document, and let other tasks run between its pieces."""
     ready: list[XmlElement] = []
     for step in _steps(body, reader):
         ready.extend(step)
@@ -264,27 +265,27 @@ def local(name: str) -> str:
 
 
 def said(tree: Element | None) -> str:
-    """Return all text in an element, on one line."""
+    """Return all text in an element, on one line; empty if there is no element."""
     return "" if tree is None else spaced("".join(tree.itertext()))
 
 
 def spaced(words: str) -> str:
-    """Return a text on one line."""
+    """Return a text on one line, with single spaces."""
     return _SPACE.sub(" ", words).strip()
 
 
 def written(tree: Element) -> bytes:
-    """Return an element as XML for the quarantine; prefixes are numbered, since those of the document are unknown."""
+    """Return an element as XML for the quarantine; prefixes are numbered, since the document's prefixes are unknown."""
     return tostring(tree, encoding="unicode").encode("utf-8", "replace")[:_MOST_WRITTEN_BYTES]
 
 
 def plain_tree(
     tree: Element, prefixes: Mapping[str, str], *, leave_out: Callable[[Element], bool] | None = None
 ) -> Any:
-    """Return an element as plain JSON: a text, or an object of its attributes (`@name`), children and text (`#text`).
+    """Return an element as plain JSON: a string, or an object with attributes (`@name`), children and text (`#text`).
 
     Namespaces become the given prefixes, whatever prefixes the document uses; names in other namespaces are written in
-    full. Several children with one name become a list. `leave_out` is called with each child.
+    full. Several children with one name become a list. Children for which `leave_out` returns true are omitted.
     """
     children: dict[str, list[Any]] = {}
     for child in tree:
@@ -334,9 +335,9 @@ def _web_page() -> SourceError:
     )
 
 
-# The limit on elements around the list, or before it; the description of a service has some tens of them.
+# Maximum number of elements around or before the list; the description of a service has some tens of elements.
 _MOST_BEFORE = 1000
-# An element that does not end is skipped to the end of the text, so that nothing is scanned twice.
+# An unclosed construct is skipped to the end of the text, so that nothing is scanned twice.
 _PASSED = (
     r"<!--(?:[^-]++|-(?!->))*+(?:-->|\Z)|<!\[CDATA\[(?:[^]]++|](?!]>))*+(?:]]>|\Z)|<\?(?:[^?]++|\?(?!>))*+(?:\?>|\Z)"
 )
@@ -348,13 +349,13 @@ _OTHER_DECLARATION = re.compile(r"<!(?!--|\[CDATA\[)")
 
 
 class CutRecord(NamedTuple):
-    """A record as it was sent, with the namespaces that are declared around it."""
+    """A record as it was received, with the namespaces that are declared around it."""
 
     text: str
     scope: str
 
     def found(self) -> XmlElement:
-        """Return the record as a reader gives it, within its limits."""
+        """Parse the record within the limits of a `Reader`; if it is unreadable, return an empty element with `why`."""
         written = f"<records{self.scope}>{self.text}</records>".encode("utf-8", "replace")
         try:
             [element] = read_xml(written, Reader(within=frozenset({"records"}), charset="utf-8"))
@@ -363,9 +364,9 @@ class CutRecord(NamedTuple):
         return element
 
     def look(self) -> Element:
-        """Parse the record into a tree, for its identifier: quickly, and without the limits of a reader.
+        """Parse the record to a tree without the limits of a reader, which is faster; used to find its identifier.
 
-        Raises `ValueError` if it is not well-formed.
+        Raise `ValueError` if the record is not well-formed.
         """
         parser = XMLParser()  # noqa: S314 (the document was parsed before, and defines no entities)
         try:
@@ -375,12 +376,12 @@ class CutRecord(NamedTuple):
             raise ValueError(f"it is not valid XML: {problem}") from None
 
     def letters(self) -> bytes:
-        """Return all bytes that affect its content."""
+        """Return all bytes that affect the record's content."""
         return f"{self.scope}\n{self.text}".encode("utf-8", "surrogatepass")
 
 
 class CutDocument(NamedTuple):
-    """The records of a document, and the document without them."""
+    """The records of a document, and the rest of the document without them."""
 
     records: list[CutRecord]
     rest: bytes
@@ -389,7 +390,7 @@ class CutDocument(NamedTuple):
 async def cut_up(
     body: bytes, around: frozenset[str], *, charset: str | None, named: frozenset[str] | None = None
 ) -> CutDocument | None:
-    """Return the children of the first element with one of these local names, or only those with a name in `named`.
+    """Cut out the children of the first element with a local name in `around`, or only its children in `named`.
 
     Return None if there is no such element, or if the document is too complex to be cut.
     """
@@ -408,14 +409,14 @@ async def cut_up(
 
 
 def cut_text(text: str, around: frozenset[str], *, named: frozenset[str] | None = None) -> CutDocument | None:
-    """Cut a document that is no longer than a record."""
+    """Cut a document that is no longer than a record, as `cut_up` does."""
     if _OTHER_DECLARATION.search(text) or not all(_soundness(text)):
         return None
     return _cut(text, around, named)
 
 
 def _soundness(text: str) -> Iterator[bool]:
-    """Yield whether a document is well-formed so far, without namespaces too long to repeat with each name."""
+    """Yield for each piece whether the document is well-formed so far, without a namespace that is too long."""
 
     def check_namespace(_: str | None, name: str | None) -> None:
         if name is not None and len(name) > LONGEST_NAMESPACE:
@@ -468,7 +469,7 @@ def _cut(text: str, around: frozenset[str], named: frozenset[str] | None) -> Cut
 
 
 def _end(text: str, at: int, name: str) -> int:
-    """Return the end of an element that was opened before this place."""
+    """Return the end of the element `name` that was opened before `at`."""
     depth = 1
     for tag in _tags_of(name).finditer(text, at):
         if tag["found"]:

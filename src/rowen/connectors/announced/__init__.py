@@ -1,4 +1,4 @@
-"""Documents that a feed announces: each run visits new announcements, and the documents that those link to."""
+"""Documents that a feed announces. Each run visits newly announced documents and the documents that they link to."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -12,11 +12,11 @@ from rowen.model.items import Observation
 
 
 class Announced:
-    """A connector for the documents of a feed that is a source of its own."""
+    """A connector for the documents that a feed announces; the feed itself is a separate source."""
 
     kind: ClassVar[str] = "announced"
     Options: ClassVar[type[Options]] = AnnouncedOptions
-    # The interval of the process that this kind replaces.
+    # The same interval as the external process that this kind replaces.
     usual_schedule: ClassVar[str] = "10min"
 
     def __init__(self, url: str, options: AnnouncedOptions, tools: Tools) -> None:
@@ -31,12 +31,12 @@ class Announced:
 
     @classmethod
     def accept(cls, address: str) -> str | None:
-        """Return the URL of any feed."""
+        """Return the URL of a web address; None for any other address."""
         return web_url(address, "announced")
 
     @staticmethod
     def describe_cursor(cursor: Any, _notes: Mapping[str, int]) -> dict[str, Any]:
-        """Return whether announcements were collected yet."""
+        """Return whether any announcements have been collected."""
         return {"is_whole": AnnouncedCursor.of(cursor).number > 0}
 
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
@@ -51,7 +51,7 @@ class Announced:
                     yield observation
 
     async def look(self, known: Known, urls: Sequence[str]) -> AsyncGenerator[Observation]:
-        """Visit some documents again."""
+        """Visit the documents with these URLs again."""
         stored = await known.look_up(urls)
         async with self._tools.client() as client:
             visitor = DocumentVisitor(client, self._url, self._options, self._tools)

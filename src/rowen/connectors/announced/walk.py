@@ -1,8 +1,8 @@
-"""One job over the documents of a feed: collect new announcements, visit their documents and those that they link to.
+"""One job over the documents of a feed: collect new announcements, then visit the announced and linked documents.
 
-Each job reaches every announced document and every document that one of these links to: by a visit if it is new or was
-drawn, otherwise along its stored links. So a job that comes to its end knows, as a first job would, which documents are
-not linked any more.
+Each job reaches every announced document and every document that an announced document links to. It visits a document
+that is new or was selected at random; for any other document it follows the stored links. A completed job therefore
+knows which documents are no longer linked.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from rowen.net.robots import Robots
 from rowen.net.target import redact
 
 LINKS_VERSION = 2
-"""Raised when other links would be read from the same overview: such pages are then read again."""
+"""Raise this when the same overview would yield other links; overviews are then read again."""
 
 _ACCEPT = "text/html,application/xhtml+xml,*/*;q=0.5"
 NO_DOCUMENT = "It is no document any more."
@@ -56,9 +56,9 @@ class AnnouncedOptions(Options):
     secret_neutral: ClassVar[frozenset[str]] = Options.secret_neutral | {"follow", "robots", "shapes", "nonconforming"}
     text_or_file: ClassVar[frozenset[str]] = frozenset({"shapes"})
 
-    # At the default pace of a request in 1.25 s a job takes twenty minutes; twice as many would keep others waiting.
+    # At the default pace, one request in 1.25 s, a job takes twenty minutes; twice as many would delay other jobs.
     job_urls: int = Field(default=1_000, ge=1, description="maximum number of addresses that one job visits")
-    # As in the process that this kind replaces: unannounced changes are found after some ten jobs.
+    # As in the external process that this kind replaces: unannounced changes are found after about ten jobs.
     revisit: float = Field(default=0.1, ge=0, le=1, description="share of known documents that a job visits again")
     seed: int = Field(default=0, description="seed for drawing the documents to visit again")
     follow: bool = Field(default=True, description="also visit the documents that a document links to")
@@ -75,7 +75,7 @@ class AnnouncedOptions(Options):
     )
 
     def reading(self) -> dict[str, Any]:
-        """Return the language, which is part of each document, the reading of statements, and the limit of size."""
+        """Return the options that affect stored documents: the language, the RDF profile and the size limit."""
         return {
             "language": self.language,
             "statements": STATEMENTS_VERSION,
@@ -84,13 +84,13 @@ class AnnouncedOptions(Options):
         }
 
     def listing(self) -> dict[str, Any]:
-        """Return nothing: announcements and visits are kept under any selection of documents."""
+        """Return nothing, since announcements and visits are kept when the selection of documents changes."""
         return {}
 
 
 @dataclass(slots=True)
 class OverviewNote:
-    """A page that only links to documents, with its validators and the version of the rules for its links."""
+    """A page that only links to documents, with its links, its validators and the version of the link rules."""
 
     links: list[str] = field(default_factory=list)
     etag: str | None = None
@@ -99,13 +99,13 @@ class OverviewNote:
 
     @property
     def current(self) -> "OverviewNote":
-        """Return the note, without its validators if the page would be read differently now."""
+        """Return the note; if the link rules have changed, without validators, so that the page is read again."""
         return self if self.version == LINKS_VERSION else OverviewNote(self.links, version=self.version)
 
 
 @dataclass(frozen=True, slots=True)
 class Visited:
-    """The result of a visit, and the links to follow; without an observation if there is no document."""
+    """The result of a visit and the links to follow; `observation` is None if the address is no document."""
 
     outcome: str
     observation: Observation | None = None
@@ -114,12 +114,12 @@ class Visited:
     why: str | None = None
 
     def observation_of(self, stored: StoredState) -> Observation:
-        """Return the observation of a stored document."""
+        """Return the observation for a stored document; `Gone` if the visit found no document."""
         return self.observation or Gone(stored.url, self.why or NO_DOCUMENT)
 
 
 class DocumentVisitor:
-    """Requests documents, conditionally if they are stored."""
+    """Requests documents; uses conditional requests for stored documents."""
 
     def __init__(self, client: Client, feed: str, options: AnnouncedOptions, tools: Tools) -> None:
         self._client = client
@@ -130,7 +130,7 @@ class DocumentVisitor:
         self._profile = statement_profile(options.shapes, options.nonconforming)
 
     async def visit(self, url: str, stored: StoredState | None, overview: OverviewNote | None) -> Visited:
-        """Request an address, compare the answer with the stored document or overview, and read it if it differs."""
+        """Request an address conditionally, and read the body if it differs from the stored document or overview."""
         links = stored.links if stored else tuple(overview.links) if overview else ()
         validators = stored or overview
         try:
@@ -175,7 +175,7 @@ class DocumentVisitor:
         except CircuitOpenError as problem:
             return Visited("skipped", Skipped(url, str(problem)), links, why=str(problem))
         except (FetchError, ItemError) as problem:
-            # An item that other options let in is deleted; an item that became too large has failed.
+            # An item that was stored under other options is deleted; an item that became too large fails.
             if isinstance(problem, BodyTooLargeError) and stored is not None and stored.body_hash is None:
                 return _failed(url, str(problem), problem.hint, None)
             return _failed(url, str(problem), problem.hint, links)
@@ -189,7 +189,7 @@ class DocumentVisitor:
 
 
 def _failed(url: str, why: str, hint: object, links: tuple[str, ...] | None) -> Visited:
-    """Return the result for a failed document; without `links`, the options exclude it, and no copy is kept."""
+    """Return the result for a failed document; `links` is None if the options exclude it, and no copy is kept."""
     failed = Failed(url, why, str(hint) if hint else None, keeps_copy=links is not None)
     return Visited("failed", failed, links or (), why=why)
 
@@ -197,14 +197,14 @@ def _failed(url: str, why: str, hint: object, links: tuple[str, ...] | None) -> 
 # Rooms of notes: announcements by the names of their documents; pages that only link to documents, requested in each
 # job that has something to do; addresses that answer 404 or 410, requested again at growing intervals.
 ROOM, OVERVIEWS, GONE = "announced", "overview", "gone"
-# Parallel requests: the next documents come in while one is read; the pace of hosts holds for all.
+# Parallel requests: the next documents arrive while one is parsed; the pace per host limits all of them.
 AHEAD = 4
-# Visits between two checkpoints: a killed job repeats these, by requests that answer 304. Each is a transaction.
+# Visits between two checkpoints: a killed job repeats them, with 304 responses. Each checkpoint is a transaction.
 NOTED_EACH = 25
 
-_YOUNG = timedelta(hours=1)  # a deployment that answers 404 for everything is over by then
-# Share of the time that an address has been gone. With a job every ten minutes, an address costs some sixty requests in
-# its first day and seventy in the following month; with twice the share it is half as many, and an address that returns
+_YOUNG = timedelta(hours=1)  # longer than a deployment during which every address returns 404
+# Wait time as a share of the time that an address has been gone. With a job every ten minutes, it costs 60 requests in
+# the first day and 70 in the following month; with twice the share it costs half as many, and an address that returns
 # without an announcement is found twice as late.
 _WAIT_SHARE = 0.05
 _WHOLE = 1 << 64
@@ -214,19 +214,19 @@ Moment: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
 
 @dataclass(slots=True)
 class AnnouncedCursor:
-    """The number in the change log up to which the feed's announcements were collected."""
+    """The cursor: the number in the change log up to which the feed's announcements were collected."""
 
     number: int = 0
 
     @classmethod
     def of(cls, cursor: Any) -> "AnnouncedCursor":
-        """Return the stored cursor, or the beginning if there is none that can be read."""
+        """Return the stored cursor; an empty cursor if none is stored or it cannot be read."""
         return parse_stored(cursor, cls) or cls()
 
 
 @dataclass(slots=True)
 class AnnouncementNote:
-    """An announcement and its outcome; one that is `waiting` has no job yet."""
+    """An announcement and the outcome of its visit; the outcome is "waiting" until the first visit."""
 
     location: str
     member: str
@@ -241,14 +241,14 @@ class AnnouncementNote:
 
 @dataclass(slots=True)
 class GoneNote:
-    """An address without a document: since when, when it was last requested, and its answer."""
+    """An address without a document: the times of the first and last response that showed this, and the reason."""
 
     since: Moment
     last: Moment
     why: str
 
     def is_due(self, now: datetime) -> bool:
-        """Return whether the address is to be requested again."""
+        """Return whether it is time to request the address again."""
         gone_for = self.last - self.since
         return gone_for < _YOUNG or now - self.last >= gone_for * _WAIT_SHARE
 
@@ -258,7 +258,7 @@ class GoneNote:
 
 
 class AnnouncedWalk:
-    """One job. Notes are kept by the hash of their URL, together with the URL that they are stored under."""
+    """One job over the announced documents. Overviews and missing addresses are indexed by the hash of their URL."""
 
     def __init__(
         self, options: AnnouncedOptions, known: KnowsFeed, visitor: DocumentVisitor, now: Callable[[], datetime]
@@ -281,7 +281,7 @@ class AnnouncedWalk:
         self._is_full = self._has_new = False
 
     async def observations(self) -> AsyncGenerator[Observation]:
-        """Collect the new announcements, and yield the observations of all documents."""
+        """Collect the new announcements and yield the observations of all documents."""
         async for notes in self._known.recall_all(ROOM):
             for name, value in notes.items():
                 if (note := parse_stored(value, AnnouncementNote)) is not None:
@@ -317,7 +317,7 @@ class AnnouncedWalk:
         yield Complete() if self._trouble is None else Incomplete(self._trouble)
 
     def _take_announcement(self, announcement: Announcement) -> None:
-        """Note an announcement, unless a newer version of the same document was announced before."""
+        """Record an announcement, unless a newer version of the same document was announced earlier."""
         name, before = announcement.name, self._notes.get(announcement.name)
         if announcement.location is None:
             if self._notes.pop(name, None) is not None:
@@ -336,8 +336,8 @@ class AnnouncedWalk:
         return Checkpoint(asdict(self._cursor), notes=notes)
 
     async def _walk(self) -> AsyncGenerator[Observation]:
-        """Walk breadth first, waiting announcements first; some visits run in parallel, and are taken in order."""
-        # The location of each document once: those without a job first, then by the time of the announcement.
+        """Visit documents breadth-first, waiting announcements first; parallel visits are handled in order."""
+        # Each location once: announcements that still wait first, then by the time of the announcement.
         notes = sorted(self._notes.values(), key=lambda note: (note.outcome != "waiting", note.at, note.location))
         queue = deque(_unmet((note.location for note in notes), self._met))
         under_way: deque[tuple[str, asyncio.Task[Visited]]] = deque()
@@ -372,7 +372,7 @@ class AnnouncedWalk:
             await end(task for _, task in under_way)
 
     def _needs_visit(self, url: str) -> bool:
-        """Return whether a document is new, newly announced, failed before, would be read differently, or was drawn."""
+        """Return whether a document is new, newly announced, failed, outdated or selected at random for a new visit."""
         name = key(url)
         stored = self._stored.get(name)
         if self._known.mode == "full" or name in self._failed:
@@ -385,18 +385,18 @@ class AnnouncedWalk:
             return True
         if not self._has_new:
             return False
-        # Drawn anew with each announcement, and the same in a repeated job.
+        # The selection changes with each announcement, and stays the same in a repeated job.
         drawn = sha256(f"{self._options.seed}/{self._cursor.number}/{url}".encode("utf-8", "surrogatepass")).digest()
         return int.from_bytes(drawn[:8]) < self._options.revisit * _WHOLE
 
     def _take_visit(self, url: str, visited: Visited) -> Iterator[Observation]:
-        """Yield the observation of a visit, and note its outcome."""
+        """Yield the observation of a visit and record its outcome."""
         name = key(url)
         stored = self._stored.get(name)
         if visited.observation is not None:
             yield visited.observation
         elif stored is not None or name in self._failed:
-            # A page that became an overview, or one that failed before and proved to be no document.
+            # A stored page that became an overview, or a failed address that turned out to be no document.
             yield Gone(stored.url if stored else url, visited.why or NO_DOCUMENT)
         noted_url, overview = self._overviews.get(name, (url, None))
         if visited.overview is not None and visited.overview != overview:
@@ -415,7 +415,7 @@ class AnnouncedWalk:
             self._changes[GONE, noted_url] = None
         for announced in self._names.get(name, ()):
             note = self._notes[announced]
-            # A document that is only visited again keeps its outcome.
+            # An unchanged document keeps its earlier outcome.
             is_as_before = visited.outcome == "unchanged" and note.outcome in ("stored", "unchanged")
             is_same = (note.outcome, note.why) == (visited.outcome, visited.why)
             if visited.outcome != "skipped" and not is_as_before and not is_same:
@@ -428,7 +428,7 @@ class AnnouncedWalk:
 
 
 def _unmet(urls: Iterable[str], met: set[Hash]) -> Iterator[str]:
-    """Yield the URLs that were not met before, and mark them as met."""
+    """Yield the URLs that are not in `met`, and add them to `met`."""
     for url in urls:
         name = key(url)
         if name not in met:

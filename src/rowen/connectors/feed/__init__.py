@@ -1,4 +1,4 @@
-"""Feeds: RSS, Atom and JSON Feed, one item per entry; entries that a feed no longer shows are kept."""
+"""Feeds in RSS, Atom and JSON Feed: each entry is an item, and entries that a feed no longer shows are kept."""
 
 import re
 from collections.abc import AsyncGenerator, Mapping
@@ -21,7 +21,7 @@ _BEGINS = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _JSON_BEGINS = re.compile(rb"\s*\{.{0,2000}?\"version\"\s*:\s*\"https://jsonfeed\.org/", re.DOTALL)
-# A prolog is shorter; the pattern reads it again for each of its parts.
+# No prolog is longer; the limit matters because the pattern may scan the prolog several times.
 _HEAD_BYTES = 8192
 
 
@@ -38,33 +38,33 @@ class Feed:
 
     @classmethod
     def recognise(cls, address: str) -> str | None:
-        """Return the URL of `feed:https://…`, `feed://…`, or of an address that is named like a feed."""
+        """Return the URL of `feed:https://…` or `feed://…`, or a web address with a typical feed name."""
         if address.startswith("feed:"):
             return cls.accept(address)
         return web_url(address, "feed") if _NAMED.fullmatch(address) else None
 
     @classmethod
     def accept(cls, address: str) -> str | None:
-        """Return the URL of any web address."""
+        """Return the URL of a web address, with or without the prefix `feed:`; None for any other address."""
         if address.startswith("feed://"):
             address = f"https://{address.removeprefix('feed://')}"
         return web_url(address, "feed")
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """Return the address itself if its answer is a feed."""
+        """Return the address if the response is a feed."""
         head = probe.page.body[:_HEAD_BYTES] if probe.page is not None else b""
         return cls.accept(probe.url) if _BEGINS.match(head) or _JSON_BEGINS.match(head) else None
 
     @staticmethod
     def describe_cursor(cursor: Any, _notes: Mapping[str, int]) -> dict[str, Any]:
-        """Return the hubs, the number of archives to be read, and whether the feed was read before."""
+        """Return the hubs, the number of unfinished archive ranges, and whether the feed was read before."""
         stored = FeedCursor.of(cursor)
         backlog = sum(stretch.then is not None for stretch in stored.stretches)
         return {"hubs": tuple(stored.hubs), "backlog": backlog, "is_whole": cursor is not None}
 
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
-        """Read the feed, and its archives once."""
+        """Read the feed, and its archives unless they were already read."""
         async with self._tools.client() as client:
             walk = FeedWalk(self._url, self._options, self._tools, known=known, client=client)
             async with aclosing(walk.observations()) as observations:

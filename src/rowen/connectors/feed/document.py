@@ -1,4 +1,4 @@
-"""A document of a feed in any format: its entries, the items that they become, and its links; JSON Feed 1.0 and 1.1."""
+"""A feed document in any format: its entries, links and deletions; reads JSON Feed 1.0 and 1.1."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -21,14 +21,14 @@ from rowen.model.url import quoted
 _WEB = re.compile(r"https?://[^/?#\s]+[^#\s]*", re.IGNORECASE)
 _LINK = re.compile(r"<([^<>]*)>((?:\s*;\s*[\w*-]+\s*=\s*(?:\"[^\"]*\"|[^\s\",;]+))*)")
 _REL = re.compile(r"\brel\s*=\s*(?:\"([^\"]*)\"|([^\s\",;]+))", re.IGNORECASE)
-# For an entry without a title: as much as a line of search results shows.
+# For an entry without a title: the length of a line of search results.
 _TITLE_CHARS = 80
 _DIGEST_CHARS = 32  # half of a SHA-256: 128 bits, enough that no two versions of an entry share them
 
 
 @dataclass(frozen=True, slots=True)
 class FeedEntry:
-    """One entry. `content` is HTML with addresses relative to `base`, `stamp` the sortable time of its last change."""
+    """A feed entry. `content` is HTML with addresses relative to `base`; `stamp` is its sortable time of change."""
 
     url: str
     title: str
@@ -42,13 +42,13 @@ class FeedEntry:
 
     @property
     def digest(self) -> str:
-        """Return the validator of the entry: a hash of everything that is stored of it."""
+        """Return the validator of the entry: a hash of all its stored data."""
         parts = [self.title, self.content, self.base, self.link, self.language, list(self.tags), dict(self.record)]
         return body_hash(canonical_json(parts)).hex()[:_DIGEST_CHARS]
 
     @property
     def heading(self) -> str:
-        """Return the title, or the beginning of an entry without one."""
+        """Return the title; without a title, the beginning of the content, or else the link."""
         if self.title:
             return self.title
         words = one_line(self.content)
@@ -56,7 +56,7 @@ class FeedEntry:
         return f"{cut} …" if cut != words else words or self.link or self.url
 
     def raw(self, *, language: str | None) -> Raw:
-        """Return the entry as a small page to be read, with its digest, so that another record is another body."""
+        """Return the entry as a small HTML page that contains the digest, so that a changed record changes the body."""
         digest = self.digest
         link = f'<p><a href="{escape(self.link)}">{escape(self.link)}</a></p>' if self.link else ""
         content = self.content if has_markup(self.content) else f"<p>{self.content}</p>"
@@ -80,7 +80,7 @@ class FeedEntry:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """A deleted entry (RFC 6721)."""
+    """A deleted entry (Atom tombstone, RFC 6721)."""
 
     url: str
     stamp: str | None
@@ -88,9 +88,10 @@ class Deletion:
 
 @dataclass(slots=True)
 class FeedDocument:
-    """One document of a feed: `older` is the archive before it (RFC 5005, section 4), `following` the next page.
+    """A feed document. `older` is the previous archive (RFC 5005, section 4), `following` the next page.
 
-    A document with `trouble` could not be read completely: it is read again next time, whatever its validators.
+    `trouble` is the reason why a document could not be read completely. Such a document is read again by the next run,
+    whatever its validators.
     """
 
     entries: list[FeedEntry] = field(default_factory=list)
@@ -103,14 +104,14 @@ class FeedDocument:
     trouble: str | None = None
 
     def add(self, entry: FeedEntry | Failed) -> None:
-        """Add an entry, or the failure to read one."""
+        """Add an entry, or an entry that could not be read."""
         if isinstance(entry, Failed):
             self.failed.append(entry)
         else:
             self.entries.append(entry)
 
     def link(self, rel: str, address: str | None) -> None:
-        """Note a link of the document."""
+        """Record a link of the document by its relation; ignored if `address` is None."""
         if address is None:
             return
         match rel:
@@ -124,7 +125,7 @@ class FeedDocument:
                 self.hubs = (*self.hubs, address)
 
     def link_headers(self, lines: list[str], resolve: Callable[[str], Any]) -> None:
-        """Note the hubs in the headers of the answer (WebSub, section 4), before those of the document."""
+        """Record the hubs in the HTTP Link headers (WebSub, section 4), before the hubs named in the document."""
         links = [
             (rel.lower(), resolve(link[1]))
             for line in lines
@@ -137,7 +138,7 @@ class FeedDocument:
         self.topic = next((address for rel, address in links if rel == "self" and address), None) or self.topic
 
     def keep_latest(self) -> None:
-        """Keep the latest version of each entry, or the first of those with the same time."""
+        """Keep the latest version of each entry; of versions with the same time, keep the first."""
         latest: dict[str, FeedEntry] = {}
         for entry in self.entries:
             before = latest.get(entry.url)
@@ -147,9 +148,10 @@ class FeedDocument:
 
 
 def entry_url(feed: str, identifier: str | None, link: str | None, otherwise: Any = None) -> str:
-    """Return the URL of an entry: its identifier if that is an address, else a URL below the feed made of it.
+    """Return the URL of an entry: its identifier if that is a URL, else a URL below the feed's URL.
 
-    It depends on nothing but the entry. Links are no identifiers: several entries may share one, and they change.
+    The URL depends only on the entry. The link is used only for an entry without an identifier, since several entries
+    may share a link, and links change.
     """
     if identifier and _WEB.fullmatch(identifier):
         return identifier
@@ -160,7 +162,7 @@ def entry_url(feed: str, identifier: str | None, link: str | None, otherwise: An
 
 
 def resolved(base: str, address: str | None) -> str | None:
-    """Return an address in a document with this base as a URL, or None for an invalid one."""
+    """Return an address resolved against `base`; None if it is empty or invalid."""
     if not (address := (address or "").strip()):
         return None
     try:
@@ -170,7 +172,7 @@ def resolved(base: str, address: str | None) -> str | None:
 
 
 def stamp_of(*dates: Any) -> str | None:
-    """Return the first valid one of these dates, in a form that sorts as time does."""
+    """Return the first valid date, in a form that sorts chronologically; None if no date is valid."""
     first = next((at for date in dates if (at := moment(date)) is not None), None)
     return first.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if first else None
 
@@ -179,7 +181,7 @@ _TEXTS = frozenset({"content_html", "content_text"})
 
 
 def read_json_feed(body: bytes, feed: str, url: str) -> FeedDocument:
-    """Read a document; raise `SourceError` if it is no feed."""
+    """Read a JSON Feed document; raise `SourceError` if it is no feed."""
     content = read_json(body, url)
     if not isinstance(content, dict) or not isinstance(content.get("items"), list):
         raise SourceError(
@@ -245,7 +247,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _text(value: Any) -> str:
-    """Return a text, or the digits of an identifier that is a number."""
+    """Return a string, or a number as digits; an empty string for any other value."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return value.strip() if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""One run over a feed: its document, the older ones that it links to, and the pages of its entries."""
+"""One run over a feed: read its document, its older documents and, if selected, the pages of its entries."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -35,12 +35,12 @@ ACCEPT = (
     "application/xml;q=0.7, text/xml;q=0.7, application/json;q=0.6, */*;q=0.1"
 )
 _ACCEPT_PAGES = "text/html,application/xhtml+xml,text/markdown;q=0.9,text/plain;q=0.8,*/*;q=0.5"
-# A day's archive for 27 years. A feed with more older documents is left there, and the run is partial.
+# Daily archives for 27 years. If a feed has more older documents, the run stops there and is partial.
 MOST_DOCUMENTS = 10_000
 
 
 class FeedOptions(Options):
-    """Options of a feed. `record_version` is raised when entries are read into something else than before."""
+    """Options of a feed. Raise `record_version` when the record of an entry changes its form."""
 
     record_version: ClassVar[int] = 1
 
@@ -55,22 +55,22 @@ class FeedOptions(Options):
         default_factory=dict, description="headers to send; env:NAME and file:PATH are references"
     )
     delay_s: float | None = Field(default=None, ge=0, description="pause between requests, instead of the setting's")
-    # The largest feeds that were seen have 10 MB, with all their articles; four times as much is a feed gone wrong.
+    # The largest known feeds have 10 MB, with complete articles; a feed of four times that size is an error.
     max_bytes: int = Field(default=40 << 20, ge=1, description="maximum size of a document")
 
     def reading(self) -> dict[str, Any]:
-        """Return the options that decide how an entry is read, and whether its page is read at all."""
+        """Return the options that decide how an entry is read, and whether the linked page is read instead."""
         pages = self.chosen("max_bytes", "robots") if self.content == "page" else {}
         return {"content": self.content, "language": self.language, "entries": self.record_version, **pages}
 
     def listing(self) -> dict[str, Any]:
-        """Return the options under which archives need not be read again."""
+        """Return the options whose change requires reading the archives again."""
         return {**self.reading(), "archives": self.archives, "headers": self.headers}
 
 
 @dataclass(slots=True)
 class Stretch:
-    """Archives that were read: from `newest` up to `then`, which was not read; None if there are no more."""
+    """A range of archives that were read, from `newest` to before `then`; `then` is None if no archive remains."""
 
     newest: str
     then: str | None
@@ -78,7 +78,7 @@ class Stretch:
 
 @dataclass(slots=True)
 class FeedCursor:
-    """The cursor. `older` is the archive that the feed links to; `paged` if its pages were walked to their end."""
+    """The cursor. `older` is the newest archive that the feed links to; `paged` is true once all pages were read."""
 
     etag: str | None = None
     last_modified: str | None = None
@@ -90,7 +90,7 @@ class FeedCursor:
 
     @classmethod
     def of(cls, cursor: Any) -> "FeedCursor":
-        """Return the stored cursor, or an empty one if there is none that can be read."""
+        """Return the stored cursor; an empty cursor if none is stored or it cannot be read."""
         return parse_stored(cursor, cls) or cls()
 
     def checkpoint(self) -> Checkpoint:
@@ -99,7 +99,7 @@ class FeedCursor:
 
 
 class FeedWalk:
-    """One run over one feed. Stored entries are proved unchanged by their digests."""
+    """One run over one feed. An entry is unchanged if its digest equals the stored digest."""
 
     def __init__(self, url: str, options: FeedOptions, tools: Tools, *, known: Known, client: Client) -> None:
         client.pace(url, delay_s=options.delay_s)
@@ -117,7 +117,7 @@ class FeedWalk:
         self._tools = tools
 
     async def observations(self) -> AsyncGenerator[Observation]:
-        """Yield the news of the feed, then those of its archives if they were never read."""
+        """Yield the observations of the feed, then of its archives or pages that were not read before."""
         memory = self._memory
         top = await self._top()
         if top is not None:
@@ -128,7 +128,7 @@ class FeedWalk:
             async for observation in self._archives() if memory.older else self._pages(top):
                 yield observation
         if top is not None and self._known.failed:
-            # The last good copy of a failed entry that is no longer shown stays, if there is one.
+            # A failed entry that the feed no longer shows keeps its last good copy, if there is one.
             urls = [item.url for item in self._known.failed if item.url not in self._met]
             stored = await self._known.look_up(urls)
             for url in urls:
@@ -141,7 +141,7 @@ class FeedWalk:
         yield Incomplete(self._trouble) if self._trouble else Complete(keeps_unseen=True)
 
     async def _top(self) -> FeedDocument | None:
-        """Return the feed's own document, or None if it is unchanged. A run with failed items reads it anyway."""
+        """Return the feed's own document; None if it is unchanged. A run with failed items always requests the body."""
         memory = self._memory
         etag, last_modified = (None, None) if self._known.failed else (memory.etag, memory.last_modified)
         response = await self._get(self._url, etag=etag, last_modified=last_modified)
@@ -177,7 +177,7 @@ class FeedWalk:
         raise kind(f"{redact(self._url)} answered with status {response.status}. Its stored entries are kept.")
 
     async def _read(self, response: Response) -> FeedDocument:
-        """Read the document in a body; XML, which may have to be mended, is read in a worker process."""
+        """Parse the document in a response; XML is parsed in a worker process, since it may need repair."""
         start = response.body.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
         if start in (b"{", b"["):
             return await asyncio.to_thread(read_json_feed, response.body, self._url, response.url)
@@ -221,7 +221,7 @@ class FeedWalk:
             self._trouble = self._trouble or f"{redact(self._url)} is broken: {document.trouble}"
 
     async def _page(self, entry: FeedEntry, link: str) -> Fetched | Failed | Skipped:
-        """Read the page that an entry links to; the page gets the entry's record and validators."""
+        """Read the page that an entry links to, and combine it with the entry's record and validators."""
         try:
             if self._robots is not None and not await self._robots.allows(link):
                 why = f"robots.txt does not allow us to request {redact(link)}."
@@ -257,15 +257,15 @@ class FeedWalk:
         )
 
     async def _archives(self) -> AsyncGenerator[Observation]:
-        """RFC 5005, section 4: read from the newest archive to the oldest, except those that were read before.
+        """Read the archives that were not read before, from the newest to the oldest (RFC 5005, section 4).
 
-        An interrupted walk is resumed if all entries have a time of change, and none was deleted: only then is it known
-        which of two versions is the later one.
+        An interrupted walk is resumed only if all entries have a time of change and the document lists no deletion.
+        Otherwise it is unknown which of two versions of an entry is later.
         """
         memory, before, url = self._memory, list(self._memory.stretches), self._memory.older
         current = Stretch(url or "", url)
         visited: set[str] = set()
-        # The stretches before the first broken archive, which the next run reads again.
+        # The stretches before the first broken archive; the next run reads from there again.
         readable: list[Stretch] | None = None
         while (url := current.then) is not None and url not in visited:
             if (walked := next((stretch for stretch in memory.stretches if stretch.newest == url), None)) is not None:
@@ -288,7 +288,7 @@ class FeedWalk:
         memory.stretches = [Stretch(current.newest, None)] if readable is None else readable
 
     async def _pages(self, top: FeedDocument | None) -> AsyncGenerator[Observation]:
-        """RFC 5005, section 3: read all pages at first; later those up to one with a stored entry."""
+        """Read all pages in the first run; later stop at a page with a stored entry (RFC 5005, section 3)."""
         visited, document = {self._url}, top
         while document is not None and document.following and document.following not in visited:
             if self._memory.paged and self._overlaps:
@@ -301,7 +301,7 @@ class FeedWalk:
         self._memory.paged = self._memory.paged or (top is not None and self._trouble is None)
 
     async def _older(self, url: str, number: int) -> FeedDocument | None:
-        """Return an older document; None if it is not available now, which makes the run partial."""
+        """Return an older document; None if it cannot be read now, which makes the run partial."""
         if number > MOST_DOCUMENTS:
             self._trouble = f"{redact(self._url)} links to more than {MOST_DOCUMENTS} older documents."
             return None
@@ -317,6 +317,6 @@ class FeedWalk:
 
 
 def _is_later(before: StoredState | None, stamp: str | None) -> bool:
-    """Return whether the stored version of an entry was changed after this time."""
+    """Return whether the stored version of an entry was changed after `stamp`."""
     at = before.last_modified if before is not None else None
     return at is not None and stamp is not None and at > stamp

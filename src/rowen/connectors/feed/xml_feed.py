@@ -1,6 +1,6 @@
-"""RSS of all versions and Atom.
+"""Reads RSS of all versions and Atom.
 
-A document that breaks the grammar of XML is mended where its meaning is clear, else cut into its entries.
+A document that is not well-formed XML is repaired where its meaning is clear, and otherwise split into its entries.
 """
 
 import re
@@ -50,7 +50,7 @@ _PREFIXES = {
 }
 _ENTRIES, _DOCUMENTS = frozenset({"item", "entry", "deleted-entry"}), frozenset({"rss", "feed", "RDF"})
 _HEADS = frozenset({*_DOCUMENTS, "channel"})
-# Texts are part of the item's text. The others count views and answers: a popular entry would change with every run.
+# The first group is stored as the item's text. The second counts views and replies, which change in every run.
 _LEFT_OUT = frozenset(
     {"content:encoded", "description", "atom:content", "atom:summary", "itunes:summary", "media:description"}
     | {"slash:comments", "slash:hit_parade", "thr:total", "media:community"}
@@ -59,9 +59,9 @@ _RSS_CONTENT = ("content:encoded", "description", "itunes:summary", "media:descr
 _TEXT_TYPES = frozenset({"", "text", "text/plain"})
 
 _DECLARATION = re.compile(r"\A<\?xml[^<>]{0,300}\?>")
-# RSS 0.91 requires one. A subset in it may define entities: it stays, and is refused.
+# RSS 0.91 requires a document type. A type with an internal subset may define entities; it is refused later.
 _DOCTYPE = re.compile(r"<!DOCTYPE\s[^\[<>]*>", re.IGNORECASE)
-# As far as comments and stylesheets before the root go; a declaration does not come later.
+# Comments and stylesheets before the root fit into this; a document type does not come later.
 _PROLOG_CHARS = 4096
 _AMPERSAND = re.compile(
     r"&(?!(?:#[0-9]{1,7}|#x[0-9a-fA-F]{1,6}|amp|lt|gt|quot|apos);)(?:([A-Za-z][A-Za-z0-9]{1,30};))?"
@@ -71,15 +71,15 @@ _CHANNEL = re.compile(r"<(?:\w+:)?channel\b[^<>]*>")
 _NAME = re.compile(r"<([^\s/>]+)")
 _PREFIX = re.compile(r"</?([A-Za-z_][\w.-]{0,30}):[A-Za-z_]|\s([A-Za-z_][\w.-]{0,30}):[A-Za-z_][\w.-]*\s*=\s*[\"']")
 _OPENS = re.compile(r"<((?:\w+:)?(?:item|entry))(?=[\s>])[^<>]*>")
-# More than any window shows; each piece is parsed with a parser of its own.
+# No feed shows so many entries at once; each piece needs a parser of its own.
 _MOST_PIECES = 10_000
-# The namespaces that undeclared prefixes are bound to: of several with one prefix the first.
+# The namespace that each undeclared prefix is bound to; of several with one prefix, the first.
 _UNBOUND = ("", "at", "xml", "xhtml")
 _NAMESPACES = {prefix: name for name, prefix in reversed(_PREFIXES.items()) if prefix not in _UNBOUND}
 
 
 class _Context(NamedTuple):
-    """The surroundings of an element: the source, the base of its addresses, the language."""
+    """The context of an element: the URL of the source, the base URL for relative addresses, and the language."""
 
     feed: str
     base: str
@@ -92,7 +92,7 @@ class _Context(NamedTuple):
 
 
 class _Fields:
-    """The children of an element by their prefixed names."""
+    """The children of an element, indexed by their prefixed names."""
 
     def __init__(self, tree: Element) -> None:
         self._children: dict[str, list[Element]] = {}
@@ -107,22 +107,22 @@ class _Fields:
         return next(self.all(*names), None)
 
     def words(self, *names: str) -> str:
-        """Return the words of the first of these children that has any."""
+        """Return the text of the first child with one of these names that has any text; otherwise an empty string."""
         return next((words for child in self.all(*names) if (words := said(child))), "")
 
 
 def prefixed(tag: str) -> str:
-    """Return an element's name with the usual prefix of its namespace, independent of the prefix in the document."""
+    """Return an element's name with the usual prefix of its namespace; the prefix in the document does not matter."""
     namespace, _, name = tag.removeprefix("{").rpartition("}")
     prefix = _PREFIXES.get(namespace)
     return tag if prefix is None else f"{prefix}:{name}" if prefix else name
 
 
 def read_xml_feed(body: bytes, feed: str, url: str, charset: str | None) -> FeedDocument:
-    """Read a document, in a worker process; raise `SourceError` if it is no feed. Broken parts cost single entries."""
+    """Read a document in a worker process; raise `SourceError` if it is no feed. Broken entries fail individually."""
     decoder = XmlDecoder(charset)
     text = (decoder.feed(body) + decoder.close()).removeprefix("\ufeff").lstrip()
-    # Without its declaration, and without a document type that defines nothing.
+    # Remove the XML declaration, and a document type that defines nothing.
     text = _DECLARATION.sub("", text, count=1)
     text = (_DOCTYPE.sub("", text[:_PROLOG_CHARS], count=1) + text[_PROLOG_CHARS:]).lstrip()
     try:
@@ -151,7 +151,7 @@ def read_xml_feed(body: bytes, feed: str, url: str, charset: str | None) -> Feed
 
 
 def _mend(text: str) -> str:
-    """Replace HTML entities by characters, escape bare ampersands, and declare prefixes that are not declared."""
+    """Replace HTML entities by characters, escape bare ampersands, and declare undeclared prefixes."""
 
     def entity(match: re.Match[str]) -> str:
         characters = html5.get(match[1]) if match[1] else None
@@ -169,7 +169,7 @@ def _mend(text: str) -> str:
 
 
 def _split_entries(text: str) -> list[str]:
-    """Return a document for each entry, with its surrounding elements; one without an end extends to the next."""
+    """Return a document for each entry, with the surrounding tags; an unclosed entry ends where the next one starts."""
     root, channel = _ROOT.search(text), _CHANNEL.search(text)
     if root is None:
         return []
@@ -237,7 +237,7 @@ def _document(elements: list[XmlElement], feed: str, url: str) -> FeedDocument:
 
 def _read_atom(tree: Element, context: _Context) -> FeedEntry:
     fields = _Fields(tree)
-    # Feeds of videos have their descriptions among their media.
+    # Video feeds have the description inside the media group.
     group = fields.first("media:group")
     media = _Fields(group).all("media:description") if group is not None else ()
     texts = (*fields.all("atom:content", "atom:summary"), *media)
@@ -271,7 +271,7 @@ def _atom_link(fields: _Fields, base: str) -> str | None:
 
 
 def _atom_content(tree: Element) -> str:
-    """RFC 4287, section 4.1.3: return a content as HTML; empty if it lies elsewhere, or is no text."""
+    """Return the content as HTML; empty if it is stored elsewhere or is no text (RFC 4287, section 4.1.3)."""
     kind = tree.get("type", "").lower()
     if len(tree) and kind in ("xhtml", "application/xhtml+xml", "text/xml", "application/xml", ""):
         return "".join(map(_markup, tree))
@@ -282,7 +282,7 @@ def _atom_content(tree: Element) -> str:
 
 
 def _markup(tree: Element) -> str:
-    """Return XHTML as HTML: names without their namespaces."""
+    """Return XHTML as HTML, without namespaces in the names of elements and attributes."""
     for element in tree.iter():
         element.tag = local(element.tag)
         element.attrib = {local(name): value for name, value in element.attrib.items()}

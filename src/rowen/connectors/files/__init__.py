@@ -49,7 +49,7 @@ class Files:
 
     @classmethod
     def recognise(cls, address: str) -> str | None:
-        """Return the `file:` URL of a folder, an archive or a readable file; not of a bare repository."""
+        """Return the `file:` URL of a folder, an archive or a readable file; None for a bare git repository."""
         place = Address.of(address)
         if not address or not place.is_file:
             return None
@@ -57,7 +57,7 @@ class Files:
             path = "/" + os.path.abspath(place.path).lstrip("/")
             mode = os.stat(path).st_mode
         except (OSError, ValueError) as problem:
-            # An address whose first part may be a host name is left to other kinds.
+            # If the first segment of an address may be a host name, other kinds decide.
             first, slash, _ = place.text.partition("/")
             is_relative = bool(slash) and "." not in first and ":" not in first
             if place.scheme or place.text.startswith((".", "/", "~")) or is_relative:
@@ -71,7 +71,7 @@ class Files:
         return file_url(os.fsencode(path)) if stat.S_ISREG(mode) and is_readable else None
 
     async def pull(self, known: Known) -> AsyncIterator[Observation]:
-        """List the files, and read those that differ from the stored ones."""
+        """List the files, and read the files whose validators differ from the stored ones."""
         status = await asyncio.to_thread(self._root)
         if stat.S_ISDIR(status.st_mode):
             listing = self._folder(known)
@@ -86,7 +86,7 @@ class Files:
                     yield observation
 
     async def look(self, known: Known, urls: Sequence[str]) -> AsyncGenerator[Observation]:
-        """Check some files of a folder, or the file that is the source; an archive is only read as a whole."""
+        """Check the files with these URLs; for an archive yield nothing, since it can only be read as a whole."""
         status = await asyncio.to_thread(self._root)
         if stat.S_ISREG(status.st_mode) and (is_zip(self._path) or is_tar(self._path)):
             return
@@ -157,7 +157,7 @@ class Files:
         return fetched(url, within, read.body, etag=read.etag, language=options.language)
 
     def _find(self, urls: Sequence[str]) -> tuple[Batch, list[Gone]]:
-        """Find single files as a walk would: with one `lstat` each, and none below a folder that is a link now."""
+        """Look up single files by their URLs; a file below a symbolic link that is not followed counts as missing."""
         batch, gone = Batch(), []
         follow, root = self._options.follow_links, self._path.rstrip("/")
         real_root = os.path.realpath(self._path)
@@ -196,7 +196,7 @@ class Files:
 
 
 def _path_of(url: str) -> str:
-    """Return the path in the URL of a source or of one of its items, which is always a `file:` URL."""
+    """Return the path in the `file:` URL of a source or an item."""
     path = os.fsdecode(unquote_to_bytes(url.removeprefix("file:")))
     if path.startswith("//"):
         path = path.removeprefix("//").removeprefix("localhost")

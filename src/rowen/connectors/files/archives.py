@@ -1,6 +1,6 @@
-"""Archives, read without unpacking them to the disk: no path, size or promise in them is trusted.
+"""Archives, read in memory without unpacking to disk; paths and sizes in an archive are never trusted.
 
-The directory of a zip has a checksum for each member, so that only members that differ are unpacked.
+The directory of a zip archive has a checksum for each member, so that only changed members are unpacked.
 """
 
 import io
@@ -25,24 +25,24 @@ from rowen.model.items import Complete, Failed, Fetched, Observation
 from rowen.model.url import file_url
 
 MAX_RATIO = 300
-"""Largest ratio of unpacked and packed size: text seldom packs better than 1:20, bombs are at 1:1000."""
+"""Maximum ratio of unpacked to packed size: text seldom exceeds 20:1, zip bombs reach 1000:1."""
 
 _TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 def is_zip(name: str) -> bool:
-    """Return whether a file name stands for a zip archive."""
+    """Return whether a file name is that of a zip archive."""
     return name.lower().endswith(".zip")
 
 
 def is_tar(name: str) -> bool:
-    """Return whether a file name stands for a tar archive, packed or not."""
+    """Return whether a file name is that of a tar archive, compressed or not."""
     return name.lower().endswith(_TAR)
 
 
 def inner_path(name: str) -> str:
-    """Return the path of a member inside its archive; raise `ItemError` for one that would lead out of it."""
+    """Return the path of a member inside its archive; raise `ItemError` if the path leads out of the archive."""
     path = name.replace("\\", "/")
     parts = path.split("/")
     if path.startswith("/") or ".." in parts or _DRIVE.match(path):
@@ -62,7 +62,7 @@ class Archive:
 
     @contextmanager
     def opened(self) -> Iterator[tuple[BinaryIO, str]]:
-        """Open the file with its validator; raise `SourceError` if it cannot be opened, or changes while it is open."""
+        """Open the archive and yield it with its validator; raise `SourceError` if that fails or the file changes."""
         try:
             descriptor = open_file(self.path, follow=True)
         except OSError as problem:
@@ -76,18 +76,18 @@ class Archive:
                 raise self.broken("it changed meanwhile")
 
     def built(self, paths: Iterable[str]) -> Built:
-        """Return the folders that a documentation generator has written, unless its own files are wanted."""
+        """Return a detector of generated documentation folders; it detects nothing if the option `generated` is set."""
         return Built(() if self.options.generated else paths)
 
     def broken(self, why: object) -> SourceError:
-        """Return the error for an archive that cannot be trusted as a whole."""
+        """Return the error for an archive that cannot be read as a whole."""
         return SourceError(
             f"{displayed(self.path)} could not be read as a whole: {why}.",
             hint="Check that the archive is complete, and that no program is writing to it.",
         )
 
     def beyond(self, option: str) -> SourceError:
-        """Return the error for an archive with more in it than an option allows."""
+        """Return the error for an archive that exceeds the limit of an option."""
         limit = getattr(self.options, option)
         return SourceError(
             f"{displayed(self.path)} has more in it than {option} allows ({limit:,}).",
@@ -99,7 +99,7 @@ class Archive:
         return f"{self.url}!{file_url(b'/' + path.encode('utf-8', 'surrogateescape')).removeprefix('file://')}"
 
     def too_large(self, name: str) -> Failed:
-        """Return the observation of a member that is not read because of its size."""
+        """Return the observation of a member that is not read because it is too large."""
         return too_large(self.url_of(name), f"{name} in {self.path}", self.options.max_bytes)
 
     def failed(self, name: str, problem: ItemError) -> Failed:
@@ -114,10 +114,10 @@ class Archive:
 
 
 _DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, ValueError, NotImplementedError)
-# Of the methods that `zipfile` knows only these let the output be bounded.
+# `zipfile` can limit the output only for these methods.
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
-# Below that the ratio means nothing: a member of few kB may be all zeros, and do no harm.
+# Below this size the ratio is not checked: a small member of zeros is harmless.
 _SUSPICIOUS_BYTES = 1_000_000
 # Average size of a directory entry: 46 bytes and its name.
 _ENTRY_BYTES = 256
@@ -144,7 +144,7 @@ class _ZipMembers:
         self._by_url: dict[str, zipfile.ZipInfo] = {}
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the members in the directory; of members with one path the last one counts."""
+        """Yield the selected members in the directory; of several members with one path, only the last."""
         archive = self._archive
         options = archive.options
         bounded = _BoundedFile(self._file, options.max_members * _ENTRY_BYTES)
@@ -193,7 +193,7 @@ class _ZipMembers:
                 batch.failed.append(self._failed(self._archive.url_of(info.filename), info, problem))
                 continue
             url = self._archive.url_of(path)
-            # Neither a folder nor, if a Unix system packed it, a link or a device.
+            # Exclude folders and, in archives from Unix systems, links and devices.
             mode = stat.S_IFMT(info.external_attr >> 16)
             is_file = not info.filename.endswith(("/", "\\")) and mode in (0, stat.S_IFREG)
             if not (is_file and self._archive.selection.takes_member(path)):
@@ -222,7 +222,7 @@ class _ZipMembers:
 
 
 class _BoundedFile(io.BufferedReader):
-    """A file that is not read in larger pieces than allowed: the directory of a zip is read in one."""
+    """A file that refuses to read more than `limit_bytes` at once; `zipfile` reads the whole directory at once."""
 
     def __init__(self, file: BinaryIO, limit_bytes: int) -> None:
         super().__init__(io.FileIO(file.fileno(), closefd=False))

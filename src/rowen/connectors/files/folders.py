@@ -1,7 +1,8 @@
 """A walk over a folder in a stable order.
 
-A folder of a million files is held as names only. Paths are plain strings, names that are not UTF-8 in the form
-that the system gives them: a walk over an unchanged folder costs little more than an `lstat` of each file.
+Only the names of files are held in memory, even for a million files. Paths are plain strings; names that are not UTF-8
+keep the form that the system returns. A walk over an unchanged folder costs little more than one `lstat` for each
+file.
 """
 
 # ruff: noqa: PTH116 -- a `Path` for each file would cost more than its `lstat`
@@ -25,7 +26,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9!$&'()*+,;=:@~._-]+").fullmatch
 
 @dataclass(frozen=True, slots=True)
 class _OpenFolder:
-    """A folder to visit: path and URL end in a slash; `ancestors` are filled only where links are followed."""
+    """A folder to visit. `path` and `url` end in a slash; `ancestors` is filled only if links are followed."""
 
     path: str
     url: str
@@ -35,7 +36,7 @@ class _OpenFolder:
 
 @dataclass(slots=True)
 class _Names:
-    """The names in a folder: `git` has `.git` and `.gitignore`, `marks` those of a documentation generator."""
+    """The names in a folder. `git` holds `.git` and `.gitignore`; `marks` holds names of documentation generators."""
 
     files: list[str]
     folders: list[str]
@@ -44,9 +45,10 @@ class _Names:
 
 
 class FolderWalk:
-    """One pass over a folder: its files sorted by name, and each subfolder at the position of its name.
+    """One walk over a folder: files sorted by name, and each subfolder at the position of its name.
 
-    `complete` is false if a folder could not be listed; `generated` counts omitted files of documentation generators.
+    `complete` is false if a folder could not be listed. `generated` counts the omitted files and folders of
+    documentation generators.
     """
 
     def __init__(self, path: str, url: str, options: FilesOptions, selection: Selection) -> None:
@@ -152,7 +154,7 @@ class FolderWalk:
         return names
 
     def _select(self, folder: _OpenFolder, names: _Names, rules: Chain) -> None:
-        """Remove the names that rules and patterns leave out."""
+        """Remove the names that `.gitignore` rules, patterns and generated documentation exclude."""
         path, start = folder.path, len(self._root.path)
         if names.marks and not self._options.generated and (built := Built(names.marks)):
             before = len(names.files) + len(names.folders)

@@ -1,13 +1,12 @@
-"""The patterns of `.gitignore` as regular expressions, and the rules that decide which paths git leaves out.
+"""Translates `.gitignore` patterns to regular expressions, and decides which paths git ignores.
 
-A star that is not the last one may stop at the first place where the rest fits: everything else in the language is
-of fixed length, so a later place would serve no better. Atomic groups tell this to `re`, and no pattern, however
-hostile, takes exponential time.
+A star that is not the last star of a pattern may stop at the first position where the rest matches: everything else in
+the pattern language has a fixed length, so a later position would match no more. Atomic groups express this in `re`,
+so that no pattern takes exponential time.
 
-Rules apply from the repository's top down, the last one that matches wins, and below a folder that is left out
-nothing is taken in again: the walk does not enter it. Files that git tracks although a rule names them are left
-out as well, since the index is not read. Most rules are names, paths or endings, and are looked up; only the others are
-matched one by one.
+Rules apply from the top of the repository down, and the last matching rule wins. Nothing below an ignored folder is
+included again: the walk does not enter it. Tracked files that a rule matches are ignored as well, since the index is
+not read. Most rules are names, paths or endings, which are looked up; only the other rules are matched one by one.
 """
 
 # ruff: noqa: PTH113, PTH120 -- the walk's paths are strings
@@ -38,11 +37,11 @@ _NAMED = {
 }
 _STARS = re.compile(r"\*+")
 _CLASS_NAME = re.compile(r"\[:([^\[\]]*):\]")
-# Atoms are expressions for one character each, and these three, which are no such expression.
+# An atom is a regular expression for one character, or one of these three marks.
 _STAR, _STAR_STAR, _SLASH = "*", "**", "/"
 
-# Honest files have a few hundred rules; these numbers keep the cost of one path below a tenth of a second. A file
-# that has more is refused whole, since its last rules may be there to keep something out.
+# Real files have a few hundred rules; these limits keep the cost of one path below a tenth of a second. A file
+# that exceeds them is refused completely, since its last rules may exclude something.
 _MOST_BYTES = 1 << 20
 _MOST_MATCHED = 3_000
 _LONGEST_PATTERN = 4_096
@@ -51,7 +50,7 @@ _NOTHING = re.compile("(?!)")
 
 
 def any_of(patterns: Iterable[str]) -> re.Pattern[str]:
-    """Return an expression for the paths that any pattern names, and everything below them, as in `.gitignore`."""
+    """Return an expression for the paths that match any pattern, and for all paths below them, as in `.gitignore`."""
     expressions = []
     for pattern in patterns:
         path = pattern.removesuffix("/")
@@ -65,7 +64,7 @@ def any_of(patterns: Iterable[str]) -> re.Pattern[str]:
 
 def translate(pattern: str) -> str:
     """Return the regular expression of a pattern, for paths without a leading slash; raise `ValueError` if invalid."""
-    blocks: list[list[list[str]]] = [[]]  # of components, split where one of them is `**`
+    blocks: list[list[list[str]]] = [[]]  # lists of path components, split at each `**`
     for component in _split(_atoms(pattern), _SLASH):
         if component == [_STAR_STAR]:
             blocks.append([])
@@ -84,7 +83,7 @@ def translate(pattern: str) -> str:
 def _path(components: Iterable[Sequence[str]]) -> str:
     expressions = []
     for atoms in components:
-        # Between two slashes, `**` is a star like any other.
+        # Next to other characters of a component, `**` is an ordinary star.
         first, *others = _split([_STAR if atom == _STAR_STAR else atom for atom in atoms], _STAR)
         expression = "".join(first)
         for part in others[:-1]:
@@ -121,7 +120,7 @@ def _atoms(pattern: str) -> Iterator[str]:
 
 
 def _character(pattern: str, at: int) -> tuple[str, int]:
-    """Return a character that may be escaped, and the position of the next one."""
+    """Return the character at a position without its escape, and the position after it."""
     if pattern[at : at + 1] == "\\":
         at += 1
     if at >= len(pattern):
@@ -130,7 +129,7 @@ def _character(pattern: str, at: int) -> tuple[str, int]:
 
 
 def _class(pattern: str, at: int) -> tuple[str, int]:
-    """Return the expression of a class such as `[a-z]`, from behind its bracket, and the position of the next atom."""
+    """Return the expression of a class such as `[a-z]`, read from after its bracket, and the position after it."""
     negated = pattern[at : at + 1] in ("!", "^")
     start = at = at + negated
     members = ""
@@ -153,7 +152,7 @@ def _class(pattern: str, at: int) -> tuple[str, int]:
 
 
 class _Rule(NamedTuple):
-    """One line; `turn` counts how often the verdict has changed before it, so that a later turn is stronger."""
+    """One rule. `turn` counts the changes between excluding and including rules before it; a later turn wins."""
 
     turn: int
     anywhere: bool
@@ -162,14 +161,14 @@ class _Rule(NamedTuple):
 
 
 class IgnoreRules:
-    """The rules of one file."""
+    """The rules of one file, such as `.gitignore`."""
 
     def __init__(self, text: str) -> None:
         rules: list[_Rule] = []
         turn = 0
         for line in text.removeprefix("\ufeff").split("\n"):
             line = line.removesuffix("\r")
-            # Spaces at the end do not count, unless a backslash is before them.
+            # Trailing spaces are ignored unless a backslash precedes them.
             pattern = line.rstrip(" ")
             if (len(pattern) - len(pattern.rstrip("\\"))) % 2:
                 pattern = line[: len(pattern) + 1]
@@ -187,16 +186,16 @@ class IgnoreRules:
         self._of_folders = _Decision(rules)
 
     def verdict(self, path: str, *, folder: bool) -> bool | None:
-        """Return whether a path, relative to the rules' own folder, is left out; None if no rule matches it."""
+        """Return whether the rules ignore `path`, which is relative to their own folder; None if no rule matches."""
         return (self._of_folders if folder else self._of_files).of(path)
 
 
 Chain: TypeAlias = tuple[tuple[int, IgnoreRules], ...]
-"""The rules that hold in a folder, strongest first, each with the length of the path of its own folder."""
+"""The rules that apply in a folder, strongest first, each with the length of the path of the folder that has them."""
 
 
 def ignored(path: str, chain: Chain, *, folder: bool) -> bool:
-    """Return whether an absolute path is left out."""
+    """Return whether an absolute path is ignored."""
     for start, rules in chain:
         verdict = rules.verdict(path[start:], folder=folder)
         if verdict is not None:
@@ -205,13 +204,16 @@ def ignored(path: str, chain: Chain, *, folder: bool) -> bool:
 
 
 def rules_of(prefix: str, above: Chain, *, repository: bool, own: bool) -> Chain:
-    """Return the rules in a folder with a `.git` (`repository`) or a `.gitignore` (`own`); `prefix` is its path."""
+    """Return the rules that apply in the folder `prefix`; unless it is a repository, it inherits the rules `above`.
+
+    `repository` is true if the folder has a `.git`, `own` if it has a `.gitignore`.
+    """
     chain = _read(prefix, ".git/info/exclude") if repository else above
     return _read(prefix, ".gitignore") + chain if own else chain
 
 
 def rules_above(path: str) -> Chain:
-    """Return the rules that hold for a folder from those above it, if it lies inside a repository."""
+    """Return the rules that the folders above `path` define; empty if `path` is not inside a repository."""
     above = []
     path = path.rstrip("/") or "/"
     while path != "/" and not os.path.lexists(f"{path}/.git"):
@@ -248,14 +250,15 @@ def _read(prefix: str, name: str) -> Chain:
 
 
 class _TooManyError(Exception):
-    """Rules beyond a limit."""
+    """The rules exceed a limit."""
 
 
 class _Decision:
-    """Many rules at once: the verdict of the last one that matches a path.
+    """Many rules at once: decides by the last rule that matches a path.
 
-    Rules of one turn decide alike, so it is enough to know the latest turn of all that match. Even turns leave out.
-    Rules with wildcards are one expression: the last turn comes first, and its group identifies it.
+    Rules with the same turn decide alike, so only the latest matching turn matters. Even turns ignore the path, odd
+    turns include it. Rules with wildcards are compiled to one expression, the last turn first; the matching group
+    identifies the turn.
     """
 
     def __init__(self, rules: Sequence[_Rule]) -> None:

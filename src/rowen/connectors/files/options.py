@@ -1,4 +1,4 @@
-"""Options of folders, files and archives, and the selection of files that they make."""
+"""Options of folders, files and archives, and the file selection that they define."""
 
 from typing import Annotated, Any, Literal
 
@@ -9,7 +9,7 @@ from rowen.connectors.files.gitignore import any_of
 from rowen.connectors.options import split_commas
 from rowen.model.files import media_type_of
 
-# Ten times what anybody lists; compiling so much takes 50 ms.
+# Ten times as long as any real list; compiling such a list takes 50 ms.
 _MOST_CHARS = 4_000
 
 
@@ -43,7 +43,7 @@ class FilesOptions(Options):
     max_members: int = Field(default=1_000_000, gt=0, description="maximum number of files in an archive")
 
     def reading(self) -> dict[str, Any]:
-        """Return the language, the only option that is part of stored items; the others select files."""
+        """Return the language, the only option that affects stored items; the other options select files."""
         return {"language": self.language}
 
 
@@ -57,19 +57,19 @@ class Selection:
         self.by_path = bool(options.include or options.exclude)
 
     def skips_dotted(self, name: str) -> bool:
-        """Return whether a name that starts with a dot is left out."""
+        """Return whether `name`, which starts with a dot, is left out."""
         return not self._hidden or name == ".git"
 
     def enters(self, path: str) -> bool:
-        """Return whether there may be selected files below a folder."""
+        """Return whether a folder may contain selected files."""
         return self._exclude is None or not self._exclude.fullmatch(path)
 
     def takes(self, path: str) -> bool:
-        """Return whether the patterns select a file."""
+        """Return whether the include and exclude patterns select a file."""
         return self.enters(path) and (self._include is None or bool(self._include.fullmatch(path)))
 
     def takes_member(self, path: str) -> bool:
-        """Return whether a file of an archive is selected by its path alone."""
+        """Return whether a file in an archive is selected, by its path alone."""
         parts = path.split("/")
         if any(part.startswith(".") and self.skips_dotted(part) for part in parts):
             return False

@@ -1,4 +1,4 @@
-"""Files on this computer: their validators, and which of them have to be read, compared and read in batches."""
+"""Reads files on this computer: compares their validators with the stored items, and reads changed files in batches."""
 
 import asyncio
 import errno
@@ -18,26 +18,26 @@ from rowen.model.items import Failed, Fetched, Observation, Raw, Unchanged, Vali
 
 MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # for a path that does not exist (any more)
 
-# Files compared in one statement: a folder without changes takes 50 of them for 100,000 files.
+# Files compared by one SQL statement: an unchanged folder of 100,000 files takes 50 statements.
 BATCH_ITEMS = 2_000
-# Bodies that a thread reads in one go; for large ones, the limit of bytes counts first.
+# Maximum number of files that a thread reads at once; for large files, `GROUP_BYTES` is reached first.
 GROUP_ITEMS = 64
-# As much as a group of a run, so that reading ahead never outruns it by more than one.
+# The size of a group of a run, so that at most one group is read ahead.
 GROUP_BYTES = 4 * 1024 * 1024
-# Validators of an earlier version that a run renews, each by one narrow row: a large folder takes some runs.
+# Validators in the earlier form that one run renews, each by a small row; a large folder takes several runs.
 RENEWED_ITEMS = 10_000
-_PARTS = 4  # of the validator of a file
+_PARTS = 4  # parts of a file's validator
 
-# A file that is saved while it is read is whole at the second try; one that is written all the time never is.
+# A file that is saved during reading is complete at the second try; a file that is written continuously never is.
 TRIES = 3
-# Twice the coarsest tick by which kernels stamp files, 10 ms: a change within it does not change the stamp.
+# Twice the coarsest clock tick of kernels, 10 ms: a second change within one tick does not change the time stamp.
 _TICK_NS = 20_000_000
 # FAT stamps files in steps of two seconds.
 _COARSE_TICK_NS = 2_000_000_000
 
 
 class ListedFile(NamedTuple):
-    """A file that is part of the source, as its listing shows it."""
+    """A file in the listing of a source, with its validator and size."""
 
     url: str
     etag: str
@@ -46,7 +46,7 @@ class ListedFile(NamedTuple):
 
 @dataclass(slots=True)
 class Batch:
-    """Many listed files, column by column: most of them are unchanged, and cost no object."""
+    """Many listed files as parallel lists; most files are unchanged, and need no object of their own."""
 
     urls: list[str] = field(default_factory=list)
     etags: list[str] = field(default_factory=list)
@@ -61,39 +61,39 @@ class Batch:
 
     @property
     def full(self) -> bool:
-        """Return whether the batch is to be handed on."""
+        """Return whether the batch has reached its maximum size."""
         return len(self.urls) + len(self.failed) >= BATCH_ITEMS
 
 
 class FileBody(NamedTuple):
-    """The bytes of a file, with the validator that belongs to them."""
+    """The bytes of a file and the matching validator."""
 
     body: bytes
     etag: str
 
 
 def etag_of(status: os.stat_result) -> str:
-    """Return the validator of a file: another one means that the file has to be read.
+    """Return the validator of a file; if it differs from the stored one, the file has to be read.
 
-    The time of the last change of its status stands last: it differs for a file that is rewritten in place with its
-    size and its old time of modification, and nobody can set it. Links, permissions and copies change it as well. That
-    costs a reading, and one row of `item_check` if the bytes are the same.
+    The last part is the time of the last status change (ctime). It changes when a file is rewritten in place with the
+    same size and the old modification time, and no program can set it. Links, permissions and copies change it as
+    well: then the file is read, and one row of `item_check` is written if the bytes are the same.
     """
     return f"{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ino:x}-{status.st_ctime_ns:x}"
 
 
 def is_earlier_form(stored: str | None, etag: str) -> bool:
-    """Return whether a stored validator is the one that an earlier version, without the last part, would make now."""
+    """Return whether `stored` equals `etag` without its last part, which an earlier version did not write."""
     return stored is not None and etag.count("-") == _PARTS - 1 and etag.rpartition("-")[0] == stored
 
 
 def renewed(stored: StoredState, etag: str) -> Validators:
-    """Return the validators of an unchanged item, with its etag in the present form."""
+    """Return the validators of an unchanged item, with `etag` in the current form."""
     return Validators(etag, stored.last_modified, stored.body_hash)
 
 
 def displayed(path: str) -> str:
-    """Return a path for people: bytes that are not UTF-8 are replaced."""
+    """Return a path for display; bytes that are not UTF-8 are replaced."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -107,13 +107,13 @@ def fetched(url: str, path: str, body: bytes, *, etag: str, language: str | None
 
 
 def too_large(url: str, path: str, limit_bytes: int) -> Failed:
-    """Return the observation of a file that is not read because of its size."""
+    """Return the observation of a file that is not read because it is too large."""
     why = f"{displayed(path)} is larger than {limit_bytes:,} bytes."
     return Failed(url, why, hint="Raise the option max_bytes, or exclude it.", keeps_copy=False)
 
 
 def unreadable(url: str, path: str, problem: OSError) -> Failed:
-    """Return the observation of a file or folder that the system does not let us read."""
+    """Return the observation of a file or folder that cannot be read because of a system error."""
     why = f"{displayed(path)} could not be read: {problem.strerror or problem}."
     return Failed(url, why, hint="Give Rowen permission to read it, or exclude it.")
 
@@ -121,7 +121,7 @@ def unreadable(url: str, path: str, problem: OSError) -> Failed:
 async def observe(
     batches: Iterator[Batch], known: Known, meter: Meter, *, read: Callable[[ListedFile], Observation | None]
 ) -> AsyncGenerator[Sequence[Observation], None]:
-    """Compare listed files with the stored ones, and read those that differ; blocking calls are made in threads."""
+    """Compare listed files with the stored items, and read the files that differ; blocking calls run in threads."""
 
     def read_all(group: list[ListedFile]) -> list[Observation]:
         return [observation for file in group if (observation := read(file)) is not None]
@@ -153,7 +153,10 @@ async def observe(
 
 
 def read_file(path: str, tools: Tools, *, limit_bytes: int, follow: bool) -> FileBody | None:
-    """Read a file that does not change meanwhile, up to one byte beyond the limit; None if it is no regular file."""
+    """Read a file up to one byte beyond the limit; None if it is no regular file.
+
+    A file that changes during reading is read again, up to `TRIES` times.
+    """
     for _ in range(TRIES):
         started_at = tools.now()
         descriptor = open_file(path, follow=follow)
@@ -172,14 +175,14 @@ def read_file(path: str, tools: Tools, *, limit_bytes: int, follow: bool) -> Fil
 
 
 def racy(status: os.stat_result, looked_at: datetime) -> bool:
-    """Return whether the file may change once more with the same time stamps: one of them is younger than a clock tick.
+    """Return whether the file may change again without a change of its time stamps, because one is too recent.
 
-    Kernels stamp files by a clock that advances every 1 to 10 ms; twice that is safe. A stamp of whole seconds comes
-    from a file system that may know nothing finer than two (FAT). Such a validator must match nothing, so that the
-    next run compares the content.
+    Kernels stamp files by a clock that advances every 1 to 10 ms; twice that is safe. A stamp of whole seconds may
+    come from a file system with a resolution of two seconds (FAT). A validator with such a stamp must never match, so
+    that the next run compares the content.
     """
     now_ns = int(looked_at.timestamp() * 1e9)
-    # Setting the time of modification back moves the time of change, which then counts.
+    # If a program sets the modification time back, the change time is new, and is checked here as well.
     return any(
         abs(now_ns - stamp_ns) < (_TICK_NS if stamp_ns % 1_000_000_000 else _COARSE_TICK_NS)
         for stamp_ns in (status.st_mtime_ns, status.st_ctime_ns)

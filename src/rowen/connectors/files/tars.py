@@ -1,12 +1,12 @@
-"""Tar archives: they have no directory and no checksums, so one that changed is read from its first byte.
+"""Tar archives: they have no directory and no checksums, so a changed archive is read from its first byte.
 
-It is read twice: once to check that it is complete and to find the last of several members with one path, then to read
-the members. An archive that was read to its end without a failure is recorded in the cursor; while its validator stays
-the same, nothing of it is unpacked.
+It is read twice: first to check that it is complete and to find the last of several members with one path, then to
+read the members. An archive that was read to its end without a failure is recorded in the cursor; while its validator
+stays the same, nothing is unpacked.
 
-Headers are bounded, since `tarfile` trusts them: it goes one call deeper for each header that only describes the next
-one, searches them with patterns that take quadratic time (bpo gh-121285, fixed in later releases of Python), and reads
-maps of sparse files of any length.
+Headers are limited in size, since `tarfile` trusts them: it recurses for each header that only describes the next
+header, searches headers with patterns that take quadratic time (bpo gh-121285, fixed in later releases of Python), and
+reads sparse-file maps of any length.
 """
 
 import asyncio
@@ -33,22 +33,22 @@ _DAMAGED = (
     EOFError, OSError, OverflowError, RecursionError, ValueError,
 )  # fmt: skip
 _PIECE_BYTES = 1 << 20
-# Below that the ratio of packed and unpacked means nothing: an archive of few kB may be all zeros, and do no harm.
+# Below this size the ratio is not checked: a small archive of zeros is harmless.
 _SUSPICIOUS_BYTES = 16_000_000
 _END = bytes(tarfile.BLOCKSIZE)
 
 _DESCRIBING = frozenset(
     {tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE}
 )
-# An honest member has a long name, a long link and two headers of its own before it, each of a few kB.
+# A real member is preceded by at most a long name, a long link and two headers, each of a few kB.
 _MOST_IN_A_ROW = 16
 _MOST_HEADER_BYTES = 1 << 16
-# Sizes, times and the parts of a path have fewer digits.
+# Real sizes, times and path segments have fewer digits.
 _LONG_NUMBER = re.compile(rb"\d{300}")
 
 
 async def tar_observations(archive: Archive, known: Known) -> AsyncGenerator[Sequence[Observation], None]:
-    """Yield the observations of all selected members: unchanged ones if the archive was read before and is the same."""
+    """Yield the observations of all selected members; without unpacking if the archive is unchanged."""
     with archive.opened() as (file, etag):
         cursor = {"archive": etag, "options": archive.options.model_dump(mode="json")}
         before = known.cursor.get("archive") if isinstance(known.cursor, dict) else None
@@ -71,7 +71,10 @@ async def tar_observations(archive: Archive, known: Known) -> AsyncGenerator[Seq
 
 
 async def _has_all(known: Known, etag: str | None) -> bool:
-    """Return whether all stored items came from the archive as it is, apart from pending deletions, and none failed."""
+    """Return whether all stored items come from this version of the archive and none failed.
+
+    Items whose deletion is pending are ignored.
+    """
     if known.failed:
         return False
     has_any = False
@@ -93,7 +96,7 @@ class _TarMembers:
         self._last: dict[str, int] = {}
 
     def survey(self) -> None:
-        """Go through the whole archive, and note which members are selected."""
+        """Read the whole archive, and record which members are selected."""
         marks: list[str] = []
         with self._damage_named():
             for number, member, _ in self._walk():
@@ -110,7 +113,7 @@ class _TarMembers:
             self.generated += 1
 
     def groups(self) -> Iterator[list[Observation]]:
-        """Read the selected members, many small or a few large ones at a time."""
+        """Read the selected members, and yield their observations in groups of limited number and size."""
         group: list[Observation] = []
         meter = self._archive.tools.meter
         start_bytes = meter.bytes
@@ -158,7 +161,7 @@ class _TarMembers:
 
 
 class _Stream:
-    """The file that `tarfile` reads from: goes forward only, and counts the unpacked bytes."""
+    """The file that `tarfile` reads: it seeks only forward, and counts the unpacked bytes."""
 
     def __init__(self, archive: Archive, file: BinaryIO) -> None:
         self._archive = archive
@@ -196,7 +199,7 @@ class _Stream:
         return b"".join(pieces)
 
     def end(self) -> None:
-        """Check that the archive does not just stop, and that the packing's own checksum is right."""
+        """Check that the archive has an end mark, and that the checksum of the compression is correct."""
         if self._latest != _END:
             raise tarfile.ReadError("it stops without an end mark, or has a damaged header")
         while self._unpacked is not self._file and self._read(_PIECE_BYTES):
@@ -214,7 +217,7 @@ class _Stream:
 
 
 def _unpacked(file: BinaryIO) -> BinaryIO:
-    """Return the file without its packing, which its first bytes identify."""
+    """Return the decompressed file; the first bytes identify the compression."""
     file.seek(0)
     magic = file.read(6)
     file.seek(0)
@@ -225,7 +228,7 @@ def _unpacked(file: BinaryIO) -> BinaryIO:
 
 
 class MemberHeader(tarfile.TarInfo):
-    """A header, as `tarinfo` of `tarfile.open`, that raises `ReadError` beyond the limits of honest archives."""
+    """A `tarinfo` class for `tarfile.open` that raises `ReadError` if a header exceeds the limits."""
 
     def _proc_member(self, archive: Any) -> tarfile.TarInfo:
         in_a_row = getattr(archive, "headers_in_a_row", 0) + 1 if self.type in _DESCRIBING else 0
@@ -250,7 +253,7 @@ class MemberHeader(tarfile.TarInfo):
 
 
 class _Again:
-    """A file that returns bytes once more which were read already."""
+    """A file that returns bytes once more that were already read."""
 
     def __init__(self, archive: Any, data: bytes) -> None:
         self._archive, self._file, self._data = archive, archive.fileobj, data

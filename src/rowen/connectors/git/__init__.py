@@ -1,4 +1,4 @@
-"""Git repositories anywhere, through the git program."""
+"""Git repositories on any server or on this computer, read with the git program."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -31,7 +31,10 @@ class GitOptions(RepositoryOptions):
     )
 
     def reading(self) -> dict[str, Any]:
-        """Return the options of all repositories and the limit of size: the size of a blob is known only by reading."""
+        """Return the options that affect stored items: the options of all repositories, and `max_bytes`.
+
+        `max_bytes` is included because the size of a blob is known only after reading it.
+        """
         return {**super().reading(), **self.chosen("max_bytes")}
 
 
@@ -49,7 +52,7 @@ class Git:
         self._tools = tools
 
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
-        """Resolve the commit, and read the files whose blobs changed."""
+        """Resolve the commit, and read the files with changed blobs."""
         etags, leaving = await stored_etags(known)
         options = self._options
         async with (

@@ -1,8 +1,8 @@
-"""The files of a commit that belong to a source, compared with the stored items, for all kinds of repositories.
+"""Compares the selected files of a commit with the stored items, for all kinds of repositories.
 
-The blob SHA of a file is its validator. A `Proof` in the cursor records the files of a commit with their SHAs. Only if
-exactly those are stored does an unchanged commit prove that there is nothing to do: a run that was killed, a file that
-failed, a pending deletion all leave something else, and the tree is read again.
+The blob SHA of a file is its validator. A `Proof` in the cursor records the files of a commit with their SHAs. If the
+stored items match the proof exactly, an unchanged commit needs no further request. After a killed run, a failed file
+or a pending deletion they do not match, and the tree is read again.
 """
 
 import hashlib
@@ -22,14 +22,14 @@ from rowen.model.files import claims
 from rowen.model.items import Failed, Observation, Unchanged
 
 _REFERENCE = re.compile(r"(?:env|file):\S.*")
-# The names that `git check-ref-format` accepts, and none that could be taken for an option.
+# The names that `git check-ref-format` accepts, without names that git could mistake for an option.
 _REF = re.compile(r"(?!-)(?!.*(?:\.\.|@\{|//))[^\x00-\x20~^:?*\[\\\x7f]+(?<![/.])")
 _LFS = b"version https://git-lfs.github.com/spec/v1\n"
-# The specification of pointers: smaller than 1,024 bytes.
+# By the Git LFS specification, a pointer is smaller than 1,024 bytes.
 _LFS_BYTES = 1024
-# They are part of the cursor, which every run reads: 300 kB. Further ones are tried again in each run.
+# Refused blobs are stored in the cursor, which every run reads: 300 kB. Further ones are tried again in each run.
 _MOST_REFUSED = 1_000
-_PROOF = ("commit", "digest", "refused")  # other connectors keep further fields beside these
+_PROOF = ("commit", "digest", "refused")  # other connectors store further fields in the same cursor
 
 
 def _check_reference(value: str) -> str:
@@ -69,12 +69,12 @@ class RepositoryOptions(Options):
     )
 
     def reading(self) -> dict[str, Any]:
-        """Return the language, the only option that is part of stored items; the others select files."""
+        """Return the language, the only option that affects stored items; the other options select files."""
         return {"language": self.language}
 
 
 class TreeEntry(NamedTuple):
-    """A regular file in a tree; names that are not UTF-8 keep their bytes as surrogates."""
+    """A regular file in a tree; a path that is not UTF-8 keeps its bytes as surrogates."""
 
     path: str
     sha: str
@@ -82,7 +82,7 @@ class TreeEntry(NamedTuple):
 
 
 class Blob(NamedTuple):
-    """A file that is part of the source; its size is None if it is unknown before reading."""
+    """A file that is part of the source; `size_bytes` is None if the size is unknown before reading."""
 
     url: str
     path: str
@@ -91,7 +91,7 @@ class Blob(NamedTuple):
 
 
 class RefusedBlob(NamedTuple):
-    """A blob that can never be read; `keeps_copy` as in `Failed`."""
+    """A blob that can never be read; `keeps_copy` has the same meaning as in `Failed`."""
 
     url: str
     sha: str
@@ -101,7 +101,7 @@ class RefusedBlob(NamedTuple):
 
     @property
     def failed(self) -> Failed:
-        """Return the observation of it."""
+        """Return the observation of the blob."""
         return Failed(self.url, self.error, self.hint, keeps_copy=self.keeps_copy)
 
 
@@ -116,7 +116,7 @@ async def stored_etags(known: Known) -> tuple[dict[str, str | None], frozenset[s
 
 
 def quoted(path: str) -> str:
-    """Return a path as a part of a URL, exact for names that are not UTF-8 as well."""
+    """Return a path quoted for a URL; the bytes of a path that is not UTF-8 are preserved."""
     return quote(path.encode("utf-8", "surrogateescape"), safe="/!$&'()*+,;=:@~")
 
 
@@ -131,13 +131,13 @@ class RepositoryScope:
         )
 
     def select(self, entries: Iterable[TreeEntry]) -> list[Blob]:
-        """Return the files of the source; of two with the same URL the first one."""
+        """Return the files that belong to the source; of several files with the same URL, only the first."""
         blobs: dict[str, Blob] = {}
         exists = False
         for entry in entries:
             within = self._within(entry.path)
             exists = exists or within is not None
-            # Only forged trees have paths with such parts, which do not mean themselves in a URL.
+            # Only forged trees have paths with empty or dotted parts, which a URL would resolve.
             is_sound = not any(part in ("", ".", "..") for part in entry.path.split("/"))
             if within is not None and is_sound and self._selection.takes_member(within):
                 url = self._url_of(entry.path)
@@ -147,14 +147,14 @@ class RepositoryScope:
         return list(blobs.values())
 
     def enters(self, folder: str) -> bool:
-        """Return whether files below a folder may be part of the source."""
+        """Return whether files below `folder` may belong to the source."""
         if f"{self._path}/".startswith(f"{folder}/"):
             return True
         within = self._within(folder)
         return within is not None and self._selection.enters(within)
 
     def _within(self, path: str) -> str | None:
-        """Return the path relative to the source's root; None if it is outside."""
+        """Return the path relative to the source's root; None if the path is outside the root."""
         if not self._path:
             return path
         if path == self._path:
@@ -164,7 +164,7 @@ class RepositoryScope:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The files of a commit, as a digest, without those that cannot be read."""
+    """Records the readable files of a commit as a digest, and lists the files that cannot be read."""
 
     commit: str
     digest: str
@@ -172,12 +172,12 @@ class Proof:
 
     @classmethod
     def from_json(cls, value: Any) -> "Proof | None":
-        """Return the proof in a cursor; None if there is none that can be read."""
+        """Return the proof in a cursor; None if the cursor has no readable proof."""
         own = {name: value[name] for name in _PROOF if name in value} if isinstance(value, Mapping) else value
         return parse_stored(own, cls)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the proof for a cursor."""
+        """Return the proof as JSON for a cursor."""
         return {"commit": self.commit, "digest": self.digest, "refused": [list(blob) for blob in self.refused]}
 
     def covers(self, etags: Mapping[str, str | None], *, leaving: Container[str] = ()) -> bool:
@@ -185,7 +185,7 @@ class Proof:
         return self.digest == _digest((url, etags[url]) for url in self._present(etags, leaving))
 
     def observations(self, urls: Iterable[str], *, leaving: Container[str] = ()) -> Iterator[Observation]:
-        """Yield the observations of an unchanged commit."""
+        """Yield the observations for an unchanged commit."""
         yield from (blob.failed for blob in self.refused)
         yield from map(Unchanged, self._present(urls, leaving))
 
@@ -195,13 +195,13 @@ class Proof:
 
 
 def _digest(blobs: Iterable[tuple[str, str | None]]) -> str:
-    """Return one hash of stored files, and of the readers of other packages, which also select among files."""
+    """Return a hash of the stored files and of the content readers of plug-ins, which also decide what is stored."""
     lines = sorted(f"{url} {etag}" for url, etag in blobs)
     return hashlib.sha256("\n".join([*lines, *filter(None, [claims()])]).encode()).hexdigest()
 
 
 class TreeComparison:
-    """The files of a commit compared with the stored ones; those in `stale` have to be read."""
+    """Compares the files of a commit with the stored items; `stale` lists the files to read."""
 
     def __init__(
         self,
@@ -230,12 +230,12 @@ class TreeComparison:
                 self.stale.append(blob)
 
     def settled(self) -> Iterator[Observation]:
-        """Yield the observations that need no reading."""
+        """Yield the observations that do not require reading a file."""
         yield from (blob.failed for blob in self._refused)
         yield from map(Unchanged, self._same)
 
     def take(self, blob: Blob, body: bytes) -> Observation:
-        """Return the observation of a blob that was read."""
+        """Return the observation of a blob after reading it."""
         if len(body) > self._options.max_bytes:
             return self.too_large(blob)
         path = displayed(blob.path)
@@ -246,7 +246,7 @@ class TreeComparison:
         return fetched(blob.url, blob.path, body, etag=blob.sha, language=language, sha=blob.sha, ref=self._ref)
 
     def too_large(self, blob: Blob) -> Observation:
-        """Return the observation of a blob that is not read because of its size."""
+        """Return the observation of a blob that is not read because it is too large."""
         failed = too_large(blob.url, blob.path, self._options.max_bytes)
         return self._refuse(RefusedBlob(blob.url, blob.sha, failed.error, failed.hint, failed.keeps_copy))
 
@@ -255,7 +255,7 @@ class TreeComparison:
         return refused.failed
 
     def proof(self, commit: str) -> Proof:
-        """Return the result for the next run; refused blobs beyond a limit are simply tried again."""
+        """Return the proof for the next run; refused blobs beyond a limit are left out, and tried again."""
         refused = self._refused[:_MOST_REFUSED]
         urls = {blob.url for blob in refused}
         return Proof(

@@ -1,7 +1,7 @@
-"""A repository of our own, filled from a remote with no more than is needed.
+"""A local mirror of a remote repository that fetches no more than is needed.
 
-The commit comes without history and, if the server can do that, without files; only changed files are fetched, all at
-once.
+The commit is fetched without history and, if the server supports it, without files; then only changed files are
+fetched, in one request.
 """
 
 import asyncio
@@ -24,15 +24,15 @@ from rowen.errors import SourceError, SourceGoneError
 from rowen.model.items import Checkpoint, Observation
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-# For one file of a mirror on this machine's disk.
+# Time limit for reading one file of a local mirror.
 _READ_LIMIT_S = 60.0
-# Another run holds a mirror for seconds to minutes; checking ten times a second costs nothing.
+# Another run locks a mirror for seconds to minutes; checking ten times a second costs next to nothing.
 _LOCK_POLL_S = 0.1
 _SIZES = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
 
 
 class Tip(NamedTuple):
-    """The commit that a name stands for now."""
+    """The commit that a branch, tag or other name refers to now."""
 
     name: str
     commit: str
@@ -48,7 +48,7 @@ async def open_mirror(
     limit_s: float = 1800.0,
     most_bytes: int = MOST_MIRROR_BYTES,
 ) -> AsyncIterator["Mirror"]:
-    """Open the mirror of a remote, in a cache folder or a temporary one."""
+    """Open the mirror of a remote, in the folder `cache` or in a temporary folder."""
     program = Program(
         displayed(remote.url),
         protocol=remote.scheme,
@@ -63,15 +63,16 @@ async def open_mirror(
             stack.enter_context(await _locked(cache, name))
         folder = root / f"{name}.git"
         if cache is not None and await asyncio.to_thread(folder_bytes, folder) > most_bytes:
-            # A mirror that has grown over many runs may be much smaller if it is fetched anew.
+            # A mirror that grew over many runs may be much smaller after a new fetch.
             await asyncio.to_thread(shutil.rmtree, folder)
         yield Mirror(folder, remote, program, tools.meter)
 
 
 async def _locked(cache: Path, name: str) -> IO[bytes]:
-    """Lock a mirror that other runs may share; closing the file releases the lock.
+    """Lock a mirror that several runs may share; closing the returned file releases the lock.
 
-    A thread that waits for the lock could not be cancelled: it would get it when no run wants it any more.
+    The lock is polled, since a thread that waits for it could not be cancelled: it might get the lock after the run
+    has ended.
     """
     await asyncio.to_thread(cache.mkdir, parents=True, exist_ok=True)
     file = (cache / f"{name}.lock").open("wb")
@@ -113,7 +114,7 @@ class Mirror:
         raise SourceGoneError(f"{self._about} has no branch or tag {ref!r}.")
 
     async def fetch(self, tip: Tip) -> None:
-        """Fetch a commit, without history and files if the server can leave them out."""
+        """Fetch a commit, without history and files if the server supports that."""
         if not (self._folder / "HEAD").exists():
             self._folder.parent.mkdir(parents=True, exist_ok=True)
             kind = "sha256" if len(tip.commit) == 64 else "sha1"
@@ -150,7 +151,7 @@ class Mirror:
         ]
 
     async def bodies(self, blobs: Sequence[Blob], *, max_bytes: int) -> AsyncGenerator[tuple[Blob, bytes | None]]:
-        """Yield the bytes of the blobs, in order; None for one that is larger than allowed."""
+        """Yield each blob with its bytes, in order; with None if it is larger than `max_bytes`."""
         if not blobs:
             return
         shas = list(dict.fromkeys(blob.sha for blob in blobs))
@@ -179,14 +180,14 @@ class Mirror:
                 yield blob, body[:-1]
 
     async def _sizes(self) -> dict[str, int]:
-        """Return the sizes of all blobs in the mirror; a request for a single one could make git fetch it."""
+        """Return the sizes of all blobs in the mirror; asking for a single blob could make git fetch it."""
         output = await self._program.run("cat-file", "--batch-all-objects", "--unordered", _SIZES, folder=self._folder)
         lines = (line.split(" ") for line in output.decode().splitlines())
         return {sha: int(size) for sha, kind, size in lines if kind == "blob"}
 
 
 def _remove_partial(folder: Path) -> None:
-    """Remove the partial files of a git that was ended; it would never clean them up."""
+    """Remove the partial files that a killed git process left behind."""
     patterns = ("objects/pack/tmp_*", "objects/tmp_*", "objects/??/tmp_*", "*.lock", "refs/rowen/*.lock")
     for partial in [path for pattern in patterns for path in folder.glob(pattern)]:
         with suppress(OSError):
@@ -202,7 +203,7 @@ async def pull_commit(
     *,
     leaving: Container[str] = (),
 ) -> AsyncGenerator[Observation]:
-    """Resolve the ref, and read the blobs that changed; end with a checkpoint, unless the repository is empty."""
+    """Resolve the ref, and read the blobs that changed; end with a checkpoint unless the repository is empty."""
     tip = await mirror.tip(options.ref)
     if tip is None:
         return

@@ -1,9 +1,9 @@
-"""The git program and the remotes that it may reach.
+"""Runs the git program, and restricts the remotes that it may reach.
 
-It runs without a shell, prompts, hooks and any configuration but ours, and is always bounded in time. git makes its own
-connections, outside the client's guard. The host is therefore resolved and checked beforehand; over HTTP git is then
-told to use exactly the addresses that were checked, and to follow no redirect. Over ssh that is not possible: there a
-name that resolves to something else a moment later goes unnoticed.
+git runs without a shell, prompts, hooks and foreign configuration, and every call has a time limit. git makes its own
+connections, outside the HTTP client's address guard. The host is therefore resolved and checked before git starts;
+over HTTP, git is configured to use exactly the checked addresses and to follow no redirect. Over ssh that is not
+possible: a name that resolves to another address a moment later is not noticed.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ from rowen.net.target import AddressGuard, address_refused, plain_name, refusal
 from rowen.programs import NEUTRAL_FOLDER, end, environment, find, start
 from rowen.settings import Settings
 
-# Maximum size of a repository on disk, without history and unread files: chosen to fit on a small disk.
+# Maximum size of a mirror, which has neither history nor unread files; chosen to fit on a small disk.
 MOST_MIRROR_BYTES = 4_000_000_000
 # Maximum output of git: at 128 bytes a line, the list of four million files.
 MOST_PRINTED_BYTES = 512 << 20
-# The size of fetched objects is checked so often: a line of 1 GB/s overshoots by as many MB.
+# Interval for checking the size of fetched objects; at 1 GB/s, the limit is exceeded by 250 MB.
 WATCH_S = 0.25
 _PIECE_BYTES = 1 << 16
-# The errors of git are quoted in ours; a remote may send any amount of them.
+# Error messages quote the errors of git; a remote may send any amount of them.
 _KEPT_ERRORS_BYTES = 1 << 16
 
 _PORTS = {"https": 443, "http": 80, "ssh": 22}
@@ -72,7 +72,7 @@ _GONE = (
 
 
 class Remote(NamedTuple):
-    """A remote repository; `url` is the form that git understands."""
+    """A remote repository; `url` is the form that git accepts."""
 
     url: str
     scheme: str
@@ -81,7 +81,7 @@ class Remote(NamedTuple):
 
     @classmethod
     def parse(cls, url: str) -> "Remote":
-        """Return the remote of a source's URL, `git+https://…` or plain."""
+        """Return the remote for a source's URL, with or without the prefix `git+`."""
         plain = Address.of(url).text.removeprefix("git+")
         try:
             parts = urlsplit(plain)
@@ -94,7 +94,7 @@ class Remote(NamedTuple):
             raise BadUrlError(f"{url!r} is no address of a repository.")
         if parts.scheme == "ssh":
             return cls(plain, parts.scheme, host, port or _PORTS[parts.scheme])
-        # git receives the addresses of a name, so the name must be spelled as git will look it up.
+        # git gets the checked addresses under this name, so it must be spelled as git will look it up.
         name = plain_name(host)
         if not name:
             raise BadUrlError(f"{url!r} is no address of a repository.")
@@ -137,7 +137,7 @@ def _checked(address: str) -> str:
 
 
 async def configuration(remote: Remote, token: str | None, settings: Settings) -> dict[str, str]:
-    """Return the configuration of git for a remote; raise `AddressRefusedError` if it must not be reached."""
+    """Return the git configuration for a remote; raise `AddressRefusedError` if it must not be reached."""
     values: dict[str, str] = {}
     if (host := remote.host) and settings.proxy is not None and remote.scheme != "ssh":
         AddressGuard(settings.allow_addresses).check_name(host)
@@ -153,7 +153,7 @@ async def configuration(remote: Remote, token: str | None, settings: Settings) -
             raise address_refused(host, " and ".join(refused))
         values["http.curloptResolve"] = f"{host}:{remote.port}:{','.join(map(_bracketed, addresses))}"
     if token and remote.scheme in ("http", "https"):
-        # For the remote's own origin only. A secret is `user:password`, or a token alone, which is valid for any user.
+        # Send it only to the remote's own origin. A secret is `user:password`, or a token for any user name.
         origin = f"{remote.scheme}://{urlsplit(remote.url).netloc}/"
         secret = resolve(token)
         login = secret if ":" in secret else f"x-access-token:{secret}"
@@ -166,7 +166,7 @@ def _bracketed(address: str) -> str:
 
 
 class Program:
-    """The git program, set up for one remote."""
+    """The git program, configured for one remote."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class Program:
     async def run(
         self, *arguments: str, folder: Path | None = None, stdin: bytes = b"", network: bool = False
     ) -> bytes:
-        """Return the output; raise `SourceError` if git fails, takes too long, prints too much or fills the disk."""
+        """Return git's output; raise `SourceError` if git fails, takes too long, prints too much or fills the disk."""
         async with self.open(*arguments, folder=folder, network=network) as process:
             watch = asyncio.create_task(self._watch(folder, process)) if network and folder else None
             try:
@@ -214,7 +214,7 @@ class Program:
         return output
 
     async def _communicate(self, process: Process, stdin: bytes) -> tuple[bytes, bytes]:
-        """Return the output and the end of the error output, since a server may send any amount of it."""
+        """Return the output and the last part of the error output, whose length the server may control."""
         assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 (all are pipes)
         output, errors = bytearray(), bytearray()
 
@@ -248,7 +248,7 @@ class Program:
         return bytes(output), bytes(errors)
 
     async def _watch(self, folder: Path, process: Process) -> None:
-        """End git when the fetched objects become too large; it has no limit of its own for that."""
+        """Kill git when the fetched objects become too large, since git has no limit for that."""
         while process.returncode is None:
             try:
                 await self._check_size(folder)
@@ -267,14 +267,14 @@ class Program:
 
     @asynccontextmanager
     async def open(self, *arguments: str, folder: Path | None = None, network: bool = False) -> AsyncIterator[Process]:
-        """Start git; it is ended on exit, with all processes that it started."""
+        """Start git; on exit, end it together with all processes that it started."""
         git = find("git")
         if git is None:
             raise SourceError(
                 "The program git, which reads repositories, is not installed.",
                 hint="Install git; Rowen finds it in PATH.",
             )
-        # Settings go by the environment: a command line can be read by all users, and would show secrets.
+        # Settings are passed in the environment, since all users can read a command line, and would see secrets.
         variables = {**_ENVIRONMENT, "GIT_ALLOW_PROTOCOL": self._protocol if network else ""}
         variables["GIT_CONFIG_COUNT"] = str(len(self._configuration))
         for number, (key, value) in enumerate(self._configuration.items()):
@@ -295,7 +295,7 @@ class Program:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Return the size of all files below a folder; those that vanish meanwhile are ignored."""
+    """Return the size of all files below a folder; files that vanish during the count are ignored."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:

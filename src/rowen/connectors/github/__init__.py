@@ -35,7 +35,7 @@ class GitHub:
         self._tools = tools
 
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
-        """Read each part; an unchanged one costs a request."""
+        """Read each part of the repository; an unchanged part costs one request."""
         start = len(self._address.repository) + 1
         etags: dict[str, dict[str, str | None]] = {name: {} for name in (RepositoryFiles.name, *_OTHERS)}
         stored, leaving = await stored_etags(known)
@@ -71,7 +71,7 @@ class GitHub:
 
 
 class Wiki:
-    """The wiki of a repository, without side bars and footers. It is a git repository itself, and has no API."""
+    """The wiki of a repository, without sidebars and footers. It is a git repository of its own, and has no API."""
 
     name = "wiki"
 
@@ -86,9 +86,9 @@ class Wiki:
         self._options = RepositoryOptions(exclude=("_*",), max_bytes=options.max_bytes, language=options.language)
 
     async def pull(self, etags: dict[str, str | None], cursor: Any) -> AsyncGenerator[Observation]:
-        """Read the pages that changed; a wiki without any page does not exist."""
+        """Read the pages that changed; yield nothing if the wiki does not exist, as is the case without any page."""
         if cursor is None:
-            # Options may have changed, and the size of a blob is known only by reading it: `max_bytes` applies then.
+            # The option `max_bytes` may have changed, and the size of a blob is known only after reading it.
             etags = dict.fromkeys(etags)
         try:
             async with (

@@ -1,4 +1,4 @@
-"""GitHub's REST and GraphQL APIs: requests, and the errors of their refusals."""
+"""GitHub's REST and GraphQL APIs: sends requests, and translates refusals into errors."""
 
 import json
 from collections.abc import Callable, Collection
@@ -55,7 +55,7 @@ class GitHubApi:
         max_bytes: int | None = None,
         also: Collection[int] = (),
     ) -> Response:
-        """Request a path of the repository; raise `SourceError` unless the status is success, 304, or one of `also`."""
+        """Request a path of the repository; raise `SourceError` unless the status is 2xx, 304 or in `also`."""
         url = f"{self._repository}/{path}"
         response = await self._client.get(
             url, etag=etag, accept=accept, headers=_VERSION, credentials=self._credentials(url), max_bytes=max_bytes
@@ -63,7 +63,7 @@ class GitHubApi:
         return self._checked(response, also)
 
     async def raw(self, commit: str, path: str, *, max_bytes: int) -> bytes | None:
-        """Return a file of a commit without using up the API's rate limit; None if that is not possible."""
+        """Return a file of a commit without using the API's rate limit; None if that is not possible."""
         if self._raw is None:
             return None
         url = f"{self._raw}/{commit}/{path}"
@@ -72,7 +72,7 @@ class GitHubApi:
         return response.body if response.ok else None
 
     async def graphql(self, query: str, variables: dict[str, Any]) -> Any:
-        """Return the `data` of an answer of the GraphQL API."""
+        """Send a query to the GraphQL API, and return the `data` of the response."""
         url = self._root.removesuffix("/v3") + "/graphql"
         body = json.dumps({"query": query, "variables": variables}).encode()
         response = await self._client.request(
@@ -122,7 +122,7 @@ class GitHubApi:
 
 
 def decoded(response: Response) -> Any:
-    """Return the JSON of an answer."""
+    """Return the JSON of a response; raise `SourceError` if it is not JSON."""
     try:
         return read_json(response.body, redact(response.url))
     except SourceError:

@@ -1,4 +1,4 @@
-"""The files of a repository: a conditional request for the commit, a tree, and the blobs that are new."""
+"""The files of a repository: request the commit conditionally, then its tree, then the new blobs."""
 
 import asyncio
 import hashlib
@@ -19,17 +19,17 @@ from rowen.model.url import segment
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Each folder within a folder is a call within a call. Deeper folders make the listing incomplete.
+# Each nested folder is a nested call. Deeper folders make the listing incomplete.
 _DEEPEST = 100
 MOST_TREES = 10_000
-"""Requests for one commit: trees may contain each other under ever new names, and the API allows 5,000 an hour."""
+"""Maximum requests for one commit: a tree may contain other trees many times, and the API allows 5,000 an hour."""
 
 _COMMIT = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _EMPTY, _UNKNOWN = 409, (404, 422)
 
 
 class Head(NamedTuple):
-    """The commit that the source's ref stands for now."""
+    """The commit that the ref of the source points to now."""
 
     ref: str
     path: str
@@ -38,7 +38,7 @@ class Head(NamedTuple):
 
 
 class RepositoryFiles:
-    """The files of the repository itself."""
+    """The files of the repository, without wiki, issues, discussions and releases."""
 
     name = "files"
 
@@ -108,7 +108,7 @@ class RepositoryFiles:
         )
 
     async def _observe(self, comparison: TreeComparison, head: Head, blob: Blob) -> Observation | None:
-        """Return the observation of a blob; None once GitHub refuses requests."""
+        """Return the observation of a blob; None once the rate limit is exceeded."""
         if self._limit is not None:
             return None
         try:
@@ -134,7 +134,7 @@ class RepositoryFiles:
 
 
 def _is_blob(body: bytes, sha: str) -> bool:
-    """Return whether a body is this blob, whose name is the hash of its content."""
+    """Return whether a body belongs to the blob `sha`, which is the hash of its content."""
     hashed = hashlib.sha256() if len(sha) == 64 else hashlib.sha1(usedforsecurity=False)
     hashed.update(b"blob %d\0" % len(body))
     hashed.update(body)
@@ -142,7 +142,7 @@ def _is_blob(body: bytes, sha: str) -> bool:
 
 
 async def in_order(jobs: Iterable[T], work: Callable[[T], Awaitable[R]]) -> AsyncGenerator[R]:
-    """Yield the results of some work in the order of the jobs, a few of which run at the same time."""
+    """Yield the results of `work` in the order of `jobs`; a few jobs run at the same time."""
 
     async def do(job: T) -> R:
         return await work(job)
@@ -160,7 +160,7 @@ async def in_order(jobs: Iterable[T], work: Callable[[T], Awaitable[R]]) -> Asyn
 
 
 class Trees:
-    """Lists the files of a commit, folder by folder if the answer is truncated; not `whole` if some are missing."""
+    """Lists a commit's files, folder by folder if a response is truncated; `whole` is false if files are missing."""
 
     def __init__(self, api: GitHubApi, scope: RepositoryScope) -> None:
         self.whole = True
@@ -169,7 +169,7 @@ class Trees:
         self._scope = scope
 
     async def entries(self, tree: str, folder: str = "", depth: int = 0) -> list[TreeEntry]:
-        """Return the files below a tree, in the order of the answers."""
+        """Return the files below a tree, in the order of the responses."""
         rows, truncated = await self._rows(tree, "?recursive=1")
         if not truncated:
             return self._files(rows, folder)
@@ -196,7 +196,7 @@ class Trees:
         return answer["tree"], bool(answer.get("truncated"))
 
     def _files(self, rows: list[Any], folder: str) -> list[TreeEntry]:
-        """Return the files among these rows, without links and submodules; an unreadable row may have been one."""
+        """Return the files among the rows, without links and submodules; an unreadable row clears `whole`."""
         files = []
         for row in rows:
             path, size = _path(row, folder), row.get("size") if isinstance(row, dict) else None

@@ -1,4 +1,4 @@
-"""Addresses of repositories on GitHub, and on installations of it elsewhere, with their options."""
+"""Addresses and options of repositories on github.com and on other GitHub installations."""
 
 import re
 from typing import Annotated, ClassVar, NamedTuple, Self
@@ -11,7 +11,7 @@ from rowen.connectors.git.listing import RepositoryOptions, quoted
 _SHORT = re.compile(r"(?P<owner>[\w.-]+)/(?P<name>[\w.-]+?)(?:\.git)?(?:@(?P<ref>\S+))?", re.ASCII)
 _NAME = re.compile(r"(?!\.\.?$)[\w.-]+", re.ASCII)
 _GITHUB = "https://github.com"
-# Pages at github.com that look like an owner's.
+# First path segments of github.com that are no owner of repositories.
 _NO_OWNERS = re.compile(
     r"about|apps|collections|contact|customer-stories|enterprise|events|explore|features|login|marketplace|new|orgs|"
     r"notifications|organizations|pricing|search|security|settings|site|sponsors|topics|trending|users"
@@ -29,7 +29,7 @@ class RepositoryAddress(NamedTuple):
 
     @classmethod
     def parse(cls, url: str) -> "RepositoryAddress | None":
-        """Return the address in the URL of a repository, or of a folder or file in it."""
+        """Return the address in the URL of a repository, folder or file; None if the URL is none of these."""
         try:
             parts = urlsplit(url)
         except ValueError:
@@ -47,7 +47,7 @@ class RepositoryAddress(NamedTuple):
 
     @property
     def repository(self) -> str:
-        """Return the URL of the repository as a whole."""
+        """Return the URL of the repository, without folder and ref."""
         return f"{self.web}/{self.owner}/{self.name}"
 
     @property
@@ -57,7 +57,7 @@ class RepositoryAddress(NamedTuple):
 
     @property
     def is_public(self) -> bool:
-        """Return whether it is on github.com itself."""
+        """Return whether the repository is on github.com."""
         return self.web == _GITHUB
 
     @property
@@ -69,13 +69,13 @@ class RepositoryAddress(NamedTuple):
         return f"{scheme}://api.{host}" if host.endswith(".ghe.com") else f"{self.web}/api/v3"
 
     def places(self) -> list[tuple[str, str]]:
-        """Return the refs and paths that the tail may stand for, likeliest first."""
+        """Return the possible pairs of ref and path in the tail, most likely first."""
         parts = self.tail.split("/") if self.tail else []
         return [("/".join(parts[:n]), "/".join(parts[n:])) for n in range(1, min(len(parts), 6) + 1)] or [("HEAD", "")]
 
 
 def recognise(address: str) -> str | None:
-    """Return the source URL of `github:OWNER/REPO[@REF]`, a URL at github.com, or `github:` and a URL elsewhere."""
+    """Return the source URL for `github:OWNER/REPO[@REF]`, a github.com URL, or `github:` before another URL."""
     rest = address.removeprefix("github:")
     short = _SHORT.fullmatch(rest) if rest != address else None
     repository: RepositoryAddress | None

@@ -1,8 +1,8 @@
-"""Issues, releases and discussions: listings of a hundred rows a page; a row that cannot be read costs itself.
+"""Issues, releases and discussions, listed in pages of a hundred rows; an unreadable row fails individually.
 
 Pages of issues and releases have validators. A page is requested conditionally only while all its items are stored, so
-that a 304 answers for each of them. Discussions are available by GraphQL alone, without validators: every page is
-requested each time.
+that a 304 response confirms each of them. Discussions are available only by GraphQL, without validators: every run
+requests every page.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
@@ -19,7 +19,7 @@ from rowen.model.text import UNREADABLE, attempt
 from rowen.model.url import SEGMENT, quoted
 
 MOST_PAGES = 10_000
-"""A million issues or releases, at a hundred a page."""
+"""Maximum number of pages: a million issues or releases, at a hundred a page."""
 
 _TAG = "/" + SEGMENT
 _QUERY = """
@@ -36,7 +36,7 @@ query($owner: String!, $name: String!, $after: String) {
 
 @dataclass(slots=True)
 class ApiRows:
-    """The rows of one page as documents or failures; `nameless` if the items of some failures are unknown."""
+    """The rows of one page as documents or failures; `nameless` is true if a failed row has no identifiable item."""
 
     documents: dict[str, Document] = field(default_factory=dict)
     failed: list[Failed] = field(default_factory=list)
@@ -46,7 +46,7 @@ class ApiRows:
 def _read_rows(
     rows: Iterable[Any], document: Callable[[Any], Document | None], url_of: Callable[[Any], str], *, page: str
 ) -> ApiRows:
-    """Read each row by itself; `page` is the URL under which nameless rows are quarantined."""
+    """Read each row separately; a row without an identifier is quarantined under a URL built from `page`."""
     result = ApiRows()
     for row in rows:
         read = attempt(lambda row=row: document(row), str)  # type: ignore[misc]
@@ -64,7 +64,7 @@ def _read_rows(
 
 
 def _number_of(row: Any) -> int:
-    """Return the number of an issue or a discussion; raise `ValueError` for an invalid one."""
+    """Return the number of an issue or a discussion; raise `ValueError` for an invalid number."""
     number = row["number"]
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         raise ValueError("its number is none")
@@ -73,7 +73,7 @@ def _number_of(row: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ApiPage:
-    """One page as it was last seen: the stamps of its items, by URL."""
+    """One page as last read; `items` has the validator of each item, by URL."""
 
     etag: str | None
     more: bool
@@ -81,7 +81,7 @@ class ApiPage:
 
 
 class Pages:
-    """A listing of whole items; `page` is its page for people."""
+    """A paged listing of complete items; `page` is the URL of the listing on the website."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Pages:
         self._url_of = url_of
 
     async def pull(self, etags: dict[str, str | None], cursor: Any) -> AsyncGenerator[Observation]:
-        """Walk the pages; unchanged ones cost a request without a body."""
+        """Read the pages in order; an unchanged page costs one request without a body."""
         before = parse_stored(cursor, list[ApiPage]) or []
         pages: list[ApiPage] = []
         nameless = False
@@ -120,7 +120,7 @@ class Pages:
                 rows = _read_rows(content, self._document, self._url_of, page=self._page)
                 more = 'rel="next"' in response.headers.get("Link", "")
                 stamps = {url: document.validators.etag or "" for url, document in rows.documents.items()}
-                # A page with failures is read as a whole again.
+                # A page with failed rows gets no validator, so that it is read again.
                 pages.append(ApiPage(None if rows.failed else response.etag, more, stamps))
             for failed in rows.failed:
                 yield failed
@@ -136,7 +136,7 @@ class Pages:
 
 
 def issues(api: GitHubApi, address: RepositoryAddress, language: str | None) -> Pages:
-    """List the issues of a repository, oldest first, so that pages seldom change."""
+    """Return the listing of a repository's issues, oldest first, so that pages seldom change."""
 
     def url_of(row: Any) -> str:
         return f"{address.repository}/issues/{_number_of(row)}"
@@ -160,7 +160,7 @@ def issues(api: GitHubApi, address: RepositoryAddress, language: str | None) -> 
 
 
 def releases(api: GitHubApi, address: RepositoryAddress, language: str | None) -> Pages:
-    """List the notes of a repository's releases, without drafts."""
+    """Return the listing of a repository's release notes, without drafts."""
 
     def url_of(row: Any) -> str:
         if not isinstance(row["tag_name"], str):
@@ -201,7 +201,7 @@ class Discussions:
         self._language = language
 
     async def pull(self, etags: dict[str, str | None], cursor: Any) -> AsyncGenerator[Observation]:
-        """Walk all pages."""
+        """Read all pages."""
         after: str | None = None
         nameless = False
         for _ in range(MOST_PAGES):

@@ -1,4 +1,4 @@
-"""Linked Data Event Streams: members become items, each version once; immutable pages are read once."""
+"""Linked Data Event Streams: members become items, each version is stored once, and immutable pages are read once."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -34,12 +34,12 @@ class Ldes:
 
     @classmethod
     def accept(cls, address: str) -> str | None:
-        """Return the URL of any web address."""
+        """Return the URL of a web address; None for any other address."""
         return web_url(address, "ldes")
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """Return the address itself if it answers with RDF in the vocabulary of event streams."""
+        """Return the address if it responds with RDF in the vocabulary of event streams."""
         page = probe.page
         if page is None or (page.media_type or "").startswith("text/html"):
             return None
@@ -47,7 +47,7 @@ class Ldes:
 
     @staticmethod
     def describe_cursor(cursor: Any, notes: Mapping[str, int]) -> dict[str, Any]:
-        """Return the facts of a cursor, and of the number of notes in each room, that users see."""
+        """Return the state of the stream that users see, from its cursor and the number of notes in each room."""
         memory = LdesCursor.of(cursor)
         if memory is None:
             return {"is_whole": False}
@@ -63,12 +63,12 @@ class Ldes:
 
     @staticmethod
     def polling_s(cursor: Any) -> float | None:
-        """Return the polling interval that the stream declares, in seconds."""
+        """Return the polling interval that the stream declares, in seconds; None if it is unknown."""
         memory = LdesCursor.of(cursor)
         return None if memory is None else memory.stream.polling_s
 
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
-        """Follow the stream from where the last run left it."""
+        """Continue to read the stream where the last run stopped."""
         async with self._tools.client() as http:
             client = StreamClient(http, self._url, self._options, self._tools)
             walk = LdesWalk(self._url, self._options, self._tools, known=known, client=client)

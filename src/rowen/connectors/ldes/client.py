@@ -1,4 +1,4 @@
-"""The requests of a stream: pages, JSON-LD contexts and further documents, and the way from its address to its root."""
+"""Sends the requests for a stream: pages, JSON-LD contexts and further documents; finds the stream's root page."""
 
 import asyncio
 import hashlib
@@ -36,10 +36,10 @@ ACCEPT = (
     "application/ld+json;q=0.7, application/rdf+xml;q=0.5, */*;q=0.1"
 )
 _CONTEXT_BYTES = 4 << 20  # the largest vocabularies in use have 1 MB
-_MOST_CONTEXTS = 50  # of one stream: contexts refer to contexts
-_SHAPE_BYTES = 4 << 20  # that of a whole application profile has 300 kB
+_MOST_CONTEXTS = 50  # for one stream, since contexts may refer to other contexts
+_SHAPE_BYTES = 4 << 20  # the shape of a complete application profile has 300 kB
 _SHAPE_HINT = "Correct the option shape, or leave it out."
-_MOST_STEPS = 3  # from a stream to its view, and from there to the page that it names; more are a circle
+_MOST_STEPS = 3  # from the stream to its view, and from the view to its page; more steps are a cycle
 
 _ABSOLUTE = re.compile(r"file:(?://(?:localhost)?)?/(?!/)")
 
@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 class LdesOptions(Options):
-    """Options of an event stream. `record_version` is raised when members are read into something else than before."""
+    """Options of an event stream. Raise `record_version` when the record of a member changes its form."""
 
     record_version: ClassVar[int] = 2
 
@@ -77,14 +77,14 @@ class LdesOptions(Options):
     @field_validator("shape")
     @classmethod
     def _check_path(cls, shape: str | None) -> str | None:
-        # Only the text is checked: the sync finds out whether there is such a file.
+        # Only the path is checked here; the sync checks that the file exists.
         if shape is not None and Address.of(shape).scheme == "file" and not _ABSOLUTE.match(Address.of(shape).text):
             raise ValueError("the path of a shape has to be absolute, since syncs begin in any folder")
         return shape
 
     @property
     def shape_file(self) -> Path | None:
-        """Return the path of the shape if it is a local file."""
+        """Return the path of the shape if it is a local file; otherwise None."""
         place = Address.of(self.shape) if self.shape is not None else None
         return Path(place.path) if place is not None and place.scheme == "file" else None
 
@@ -98,12 +98,15 @@ class LdesOptions(Options):
         }
 
     def listing(self) -> dict[str, Any]:
-        """Return the options under which pages need not be read again. The connector compares the window itself."""
+        """Return the options whose change requires reading all pages again.
+
+        `after` and `before` are left out, since the connector compares them itself.
+        """
         return {**self.reading(), "headers": self.headers, "contexts": self.contexts}
 
 
 class StreamClient:
-    """Requests of one stream. `contexts` are those in memory, `fresh` those that were fetched and not stored yet."""
+    """Sends the requests for one stream. `contexts` holds all known contexts, `fresh` the contexts not stored yet."""
 
     def __init__(self, client: Client, url: str, options: LdesOptions, tools: Tools) -> None:
         client.pace(url, delay_s=options.delay_s)
@@ -116,7 +119,7 @@ class StreamClient:
         self._credentials = Credentials.of(url, options.headers)
 
     async def get(self, url: str, *, etag: str | None = None, last_modified: str | None = None) -> Response:
-        """Return the answer of a page, with any status."""
+        """Request a page, and return the response with any status."""
         return await self._client.get(
             url,
             etag=etag,
@@ -127,14 +130,14 @@ class StreamClient:
         )
 
     async def document(self, url: str) -> StreamBody:
-        """Return a document; raise `SourceError` if it is missing."""
+        """Request a document; raise `SourceError` unless the status is 2xx."""
         response = await self.get(url)
         if not response.ok:
             raise SourceError(f"{redact(url)} answered with status {response.status}.")
         return body_of(response)
 
     async def with_contexts(self, document: StreamBody) -> Mapping[str, Any]:
-        """Return the contexts of a document, by the names in it; each is fetched once, and pinned."""
+        """Return the JSON-LD contexts of a document, by name; each context is fetched once, then stored."""
         if b'"@context"' not in document.body:
             return {}
         names = await self._tools.parse(contexts_of, document)
@@ -154,7 +157,7 @@ class StreamClient:
             raise SourceError(f"The JSON-LD context {redact(url)} is not available: {problem}") from problem
         if not response.ok:
             raise SourceError(f"The JSON-LD context {redact(url)} answered with status {response.status}.")
-        # A context decides the meaning of every word: another one than the pinned is an error, not another meaning.
+        # A context decides the meaning of every term, so a context that differs from the pinned one is an error.
         digest = hashlib.sha256(response.body).hexdigest()
         pin = self._options.contexts.get(url)
         if pin is not None and pin.lower() != digest:
@@ -174,7 +177,7 @@ class StreamClient:
         return flat
 
     async def enter(self, *, shape: Topology | None) -> "Root":
-        """LDES, section 4.1: find the root page. A `shape` in the arguments replaces any other."""
+        """Find the root page (LDES, section 4.1); `shape` replaces any shape that the stream declares."""
         page, stream = self._url, EventStream()
         for _ in range(_MOST_STEPS):
             response = await self.get(page)
@@ -195,7 +198,7 @@ class StreamClient:
         raise SourceError(f"{redact(self._url)} leads from view to view, and to no page.")
 
     async def _describe(self, stream: EventStream, root: str) -> EventStream:
-        """Return the stream with the description in its own document, if the page has none."""
+        """Return the stream; if its page has no description, take it from the document at the stream's own URL."""
         if stream.name is None or stream.time or stream.version_of or not stream.name.startswith("http"):
             return stream
         own = stream.name.partition("#")[0]
@@ -210,7 +213,10 @@ class StreamClient:
             return stream
 
     async def _shape(self, stream: EventStream) -> Topology | None:
-        """Return the shape of a stream: one that the user names is required, that of the feed may be missing."""
+        """Return the shape of a stream; None if there is none.
+
+        A shape in the options must be readable. A shape that only the stream declares may be missing.
+        """
         if self._options.shape == "none":
             return None
         url = self._options.shape or stream.shape_url
@@ -229,7 +235,7 @@ class StreamClient:
         return shape
 
     async def shape_in_file(self) -> Topology | None:
-        """Return the shape that the user names as a local file; None if there is no such option."""
+        """Return the shape in the local file that the options name; None if they name no file."""
         path = self._options.shape_file
         if path is None:
             return None
@@ -247,7 +253,7 @@ class StreamClient:
         except FetchError as problem:
             raise _unreadable(path, str(problem)) from None
         except (SourceError, ItemError, ValueError):
-            # The message of a parser may quote the file, and the error of a run is shown to all readers.
+            # The parser's message may quote the file, and all users can read the error of a run.
             raise _unreadable(path, "it holds no SHACL shape that can be read.") from None
         return shape
 
@@ -257,12 +263,12 @@ def _unreadable(path: Path, why: str) -> SourceError:
 
 
 def body_of(response: Response) -> StreamBody:
-    """Return the document in an answer."""
+    """Return the body of a response, with its URL, media type and charset."""
     return StreamBody(response.body, response.url, response.media_type, response.charset)
 
 
 class Root(NamedTuple):
-    """The root of a stream, and the answer of that page, which need not be requested again."""
+    """The root page of a stream, with its response, so that the page need not be requested again."""
 
     page: str
     stream: EventStream
@@ -270,7 +276,7 @@ class Root(NamedTuple):
 
 
 def _merge(stream: EventStream, other: EventStream) -> EventStream:
-    """Return a description of a stream with the gaps filled from another one."""
+    """Return the description of a stream, with missing fields taken from `other`."""
     default = EventStream()
     names = [name for name in EventStream.__slots__ if getattr(stream, name) == getattr(default, name)]
     return replace(stream, **{name: getattr(other, name) for name in names})

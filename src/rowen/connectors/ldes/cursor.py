@@ -1,6 +1,6 @@
-"""The cursor of a stream, the notes of its pages, and the frontier of pages that are to be requested.
+"""The cursor of a stream, the notes about its pages, and the frontier of pages to request.
 
-Pages are notes beside the cursor, since there may be many.
+Pages are stored as notes and not in the cursor, since there may be many.
 """
 
 import heapq
@@ -15,17 +15,17 @@ from rowen.connectors.ldes.shapes import EventStream
 
 # The rooms of notes.
 OPEN = "page"  # pages that are requested in each run, since they may change
-UNREAD = "unread"  # pages that others lead to, and that were never read
-CLOSED = "closed"  # pages that are never requested again: immutable ones, and those that are gone
-DELETED = "deleted"  # deleted objects with the time of their deletion: older versions of them may come later
-CONTEXTS = "context"  # JSON-LD contexts, as they were when they were first needed
+UNREAD = "unread"  # linked pages that were never read
+CLOSED = "closed"  # pages that are never requested again, since they are immutable or gone
+DELETED = "deleted"  # deleted objects with the time of their deletion, since older versions of them may arrive later
+CONTEXTS = "context"  # JSON-LD contexts as they were when first fetched
 
-_UNBOUNDED = -(2**63)  # before all times, in either order: pages without bounds are read first
+_UNBOUNDED = -(2**63)  # sorts before all times in either order, so that pages without bounds are read first
 
 
 @dataclass(slots=True)
 class PageNote:
-    """A page that each run requests, and the bounds of its members' times; `under` is the newer page before it."""
+    """A page that each run requests, with its members' time bounds; `under` is the newer page that links to it."""
 
     etag: str | None = None
     last_modified: str | None = None
@@ -40,7 +40,7 @@ class PageNote:
 
 @dataclass(slots=True)
 class LdesCursor:
-    """The cursor. `complete` if the last run read all pages; counts are for people."""
+    """The cursor. `complete` is true if the last run read all pages; the counts are only displayed."""
 
     root: str
     stream: EventStream
@@ -53,7 +53,7 @@ class LdesCursor:
 
     @classmethod
     def of(cls, cursor: Any) -> "LdesCursor | None":
-        """Return the stored cursor, or None if there is none that can be read."""
+        """Return the stored cursor; None if none is stored or it cannot be read."""
         return parse_stored(cursor, cls)
 
     def to_cursor(self) -> dict[str, Any]:
@@ -62,9 +62,10 @@ class LdesCursor:
 
 
 class FrontierPage:
-    """A page in progress: its note, and the number of its members that are not emitted yet.
+    """A page in progress: its note, and the number of its members that were not emitted yet.
 
-    No member of it, nor of the pages behind it, comes before its `rank`: a time, or the negative time if newest first.
+    `rank` is a lower bound for the members of the page and of all pages behind it: a time, or the negated time if the
+    newest members come first.
     """
 
     __slots__ = ("before", "finished", "left", "note", "rank", "url")
@@ -80,10 +81,10 @@ class FrontierPage:
 
 
 class Frontier:
-    """A heap of pages by the beginning of their times, or by their end if `newest_first`.
+    """A heap of pages, sorted by the start of their time range, or by its end if `newest_first`.
 
-    A page that a newer one leads to by a relation of time is requested only if that one had news: members that are
-    older than all known ones do not change (LDES 1.0, `timestampPath`), once all of them were read.
+    A page that a newer page links to by a relation of time is requested only if the newer page had new members. Once
+    all pages were read, members that are older than all known members do not change (LDES 1.0, `timestampPath`).
     """
 
     def __init__(self, known: Known, *, is_complete: bool, newest_first: bool = False) -> None:
@@ -97,7 +98,7 @@ class Frontier:
         self._met: set[str] = set()
 
     async def load(self, root: str) -> None:
-        """Begin with the noted pages, or with the root."""
+        """Load the pages in the notes, and the root if it is not among them."""
         unread: set[str] = set()
         for room in (OPEN, UNREAD):
             async for batch in self._known.recall_all(room):
@@ -119,25 +120,25 @@ class Frontier:
             heapq.heappush(self._heap, (page.rank, next(self._numbers), page))
 
     def pop(self) -> FrontierPage | None:
-        """Return the next page."""
+        """Return the next page; None if no page waits."""
         return heapq.heappop(self._heap)[2] if self._heap else None
 
     @property
     def rank(self) -> int | None:
-        """Return the first rank that members of waiting pages may have; None if none waits."""
+        """Return the lowest rank that members of waiting pages may have; None if no page waits."""
         return self._heap[0][0] if self._heap else None
 
     def release(self, url: str) -> None:
-        """Queue the pages behind one that had news, or could not be read."""
+        """Queue the older pages that a page links to, since it had new members or could not be read."""
         for older in self._waiting.pop(url, ()):
             self._push(older, self._notes[older], self._notes[older])
 
     def meet(self, url: str) -> None:
-        """Note that a page was met under another name."""
+        """Mark a URL as met, since it is another name of a page that was read."""
         self._met.add(url)
 
     async def discover(self, page: FrontierPage, relations: Iterable[Relation]) -> dict[tuple[str, str], object]:
-        """Queue the pages that a page leads to; return the notes of unknown ones."""
+        """Queue the unknown pages that a page links to, and return their notes."""
         unmet = [relation for relation in relations if relation.url not in self._met]
         closed = await self._known.recall(CLOSED, [relation.url for relation in unmet])
         notes: dict[tuple[str, str], object] = {}
@@ -149,7 +150,7 @@ class Frontier:
         return notes
 
     def finished(self, page: FrontierPage, *, closed: bool) -> dict[tuple[str, str], object]:
-        """Return the changed notes of a page that was read."""
+        """Return the changed notes of a page after reading it; `closed` if it need never be requested again."""
         if closed:
             return {(CLOSED, page.url): {}, (OPEN, page.url): None, (UNREAD, page.url): None}
         if page.before is None:

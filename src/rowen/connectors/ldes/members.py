@@ -1,4 +1,4 @@
-"""The members of a page: their objects, times and versions, and the tree and the text that are stored of them."""
+"""The members of a page: their objects, times and versions, and the tree and the text that are stored for them."""
 
 import json
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -11,10 +11,10 @@ from rowen.formats.rdf.syntax import Said, lexical, node_of
 
 Tree = dict[str, Any]
 
-_GREATEST = 2**63  # eight bytes hold a sequence where versions are compared; a longer one counts as the greatest
+_GREATEST = 2**63  # a sequence number is compared as eight bytes; a larger number counts as this one
 _LANG_STRING = f"{RDF}langString"
-_MOST_DEPTH = 30  # each level is a call within a call; a member that goes deeper is cut there
-_MOST_NODES = 20_000  # of one member; further ones are left out
+_MOST_DEPTH = 30  # each level is a nested call; a deeper member is cut there
+_MOST_NODES = 20_000  # nodes of one member; further nodes are left out
 _TITLES = ("dct:title", "rdfs:label", "skos:prefLabel", "foaf:name", "schema:name", "schema:headline", "dc:title")
 _TEXTS = frozenset(
     {"dct:description", "dct:abstract", "rdfs:comment", "schema:description", "schema:text", "prov:value"}
@@ -24,7 +24,7 @@ _UNSAID = frozenset({"@id", "@graph", "rdf:type"})
 
 
 class _Word(NamedTuple):
-    """A property: its short name, the words before its values in the text, and the list that they are added to."""
+    """A property: its short name, the label before its values, and the function that adds them to the text."""
 
     name: str
     head: str
@@ -34,8 +34,9 @@ class _Word(NamedTuple):
 class Describer:
     """Describes the members of a page as trees and texts; each blank node occurs once in a tree.
 
-    LDES, section 4.2: a member has its triples in the default graph, the graph of its name, and the same for the blank
-    nodes that it leads to. For a member with a shape, `MemberParts` has the statements that belong to it.
+    A member consists of its triples in the default graph and in the graph of its name, and of the triples of the blank
+    nodes that it links to (LDES, section 4.2). For a member with a shape, `MemberParts` holds the RDF statements that
+    belong to it.
     """
 
     __slots__ = ("_backwards", "_lines", "_named", "_paragraphs", "_said", "_spelled", "_words", "_written")
@@ -51,7 +52,7 @@ class Describer:
         self._lines: list[str] = []
 
     def describe(self, member: str, extracted: MemberParts | None, *, left_out: str | None) -> tuple[Tree, str]:
-        """Return a member as a tree and a text of paragraphs and a list; one property may be `left_out`."""
+        """Return a member as a tree and as a text of paragraphs and a list; the property `left_out` is omitted."""
         whole = self._said
         if extracted is not None:
             self._said, self._backwards = extracted.said, extracted.backwards
@@ -131,9 +132,9 @@ class Describer:
     def _add_several(
         self, tree: Tree, word: _Word, values: Sequence[Mapping[str, Any]], graph: str, depth: int
     ) -> None:
-        """Add several values, sorted; two properties may have one short name."""
+        """Add several values, sorted; existing values are kept, since two properties may share a short name."""
         before = len(self._lines), len(self._paragraphs)
-        distinct = {tuple(value.items()): value for value in values}.values()  # a repeated statement is one
+        distinct = {tuple(value.items()): value for value in values}.values()  # remove repeated RDF statements
         trees = [self._node_value(value, graph, depth) if "@id" in value else _literal(value) for value in distinct]
         several = sorted([*_each(tree.get(word.name)), *trees], key=_order)
         tree[word.name] = several if len(several) > 1 else several[0]
@@ -146,7 +147,7 @@ class Describer:
         del self._paragraphs[before[1] :]
 
     def _rewrite_words(self, trees: Sequence[Tree], before: tuple[int, int]) -> None:
-        """Add the words of trees in their final order."""
+        """Replace the text that was added after `before` by the text of `trees`, in their final order."""
         self._drop_words(before)
         for tree in trees:
             self._write_tree(tree, 0)
@@ -201,7 +202,7 @@ def _order(value: Any) -> str:
 
 
 def _title_of(tree: Tree, language: str | None) -> str:
-    """Return the first of the usual titles, in the preferred language; else the end of the name."""
+    """Return the first usual title, preferably in `language`; without a title, the last part of the IRI."""
     inside = tree.get("@graph", ())
     for name in _TITLES:
         if name not in tree and not inside:
@@ -222,7 +223,7 @@ def _title_of(tree: Tree, language: str | None) -> str:
 
 
 def _tags_of(tree: Tree) -> list[str]:
-    """Return the classes and keywords of a tree."""
+    """Return the class names and keywords of a tree."""
     tags: list[str] = []
     for part in (tree, *tree["@graph"]) if "@graph" in tree else (tree,):
         kinds = _each(part.get("rdf:type"))
@@ -247,7 +248,7 @@ def _label(name: str) -> str:
 
 
 class StreamMember(NamedTuple):
-    """A member: its name, its object, its times and sequences, and its stored content."""
+    """A member: its name, its object, its times and sequence numbers, and its stored content."""
 
     name: str
     version_of: str | None
@@ -265,7 +266,10 @@ class StreamMember(NamedTuple):
 
 
 class MemberReader:
-    """Reads the members of one page, `by_object` as versions of objects; `wanted` are documents with missing parts."""
+    """Reads the members of one page; `by_object` if they are versions of objects.
+
+    `wanted` collects the URLs of documents with missing parts of members.
+    """
 
     def __init__(self, quads: Quads, stream: EventStream, language: str | None, *, by_object: bool) -> None:
         self.wanted: list[str] = []
@@ -278,7 +282,7 @@ class MemberReader:
         self._has_graphs = bool(quads.named)
 
     def read(self, name: str) -> StreamMember:
-        """Read a member."""
+        """Read the member with this name."""
         stream, language = self._stream, self._language
         version_of = self._node(name, stream.version_of)
         is_version = self._by_object and version_of is not None
@@ -299,7 +303,7 @@ class MemberReader:
         if is_version:
             tree["@id"] = version_of
         title, tags = _title_of(tree, language), tuple(_tags_of(tree))
-        # In the order of the fields: keywords for so many would double the cost.
+        # Positional arguments, since so many keyword arguments would double the cost.
         return StreamMember(
             name, version_of, time, sequence, version_time, version_sequence, deletes, transaction, is_final,
             title, text, tags, tree,
@@ -321,7 +325,7 @@ class MemberReader:
         return lexical(values[0]) if values else None
 
     def _time(self, name: str, path: Path) -> int | None:
-        """Return the time of a member as one instant, the middle of an inexact time, so that members can be sorted."""
+        """Return the time of a member as one instant, so that members can be sorted; of an inexact time, the middle."""
         values = self._values(name, path)
         return moment_within(lexical(values[0])) if values else None
 

@@ -1,6 +1,6 @@
-"""One page of a stream, read in a worker process: its members, its relations, and its description of the stream.
+"""Reads one page of a stream in a worker process: its members, its relations, and its description of the stream.
 
-The result is plain: tuples of texts and numbers, and dictionaries.
+The result consists of tuples, strings, numbers and dictionaries.
 """
 
 import gc
@@ -25,7 +25,7 @@ _TYPE = f"{RDF}type"
 
 
 class StreamBody(NamedTuple):
-    """A document as it was received."""
+    """The body of a response with its URL, media type and charset."""
 
     body: bytes
     url: str
@@ -34,7 +34,7 @@ class StreamBody(NamedTuple):
 
 
 class Relation(NamedTuple):
-    """A page that this one leads to, with the bounds of its times if known; `is_older` by a relation of time."""
+    """A linked page, with the time bounds of its members if known; `is_older` if it has only earlier members."""
 
     url: str
     low: int | None
@@ -44,9 +44,9 @@ class Relation(NamedTuple):
 
 @dataclass(slots=True)
 class PageAnswer:
-    """The content of a page. `wanted` are documents with parts of its members; `broken` counts members without a name.
+    """The content of a page. `wanted` lists documents with missing parts; `broken` counts members that are no IRIs.
 
-    It is sent between processes as one string of bytes, which takes a third of the time of pickling its dictionaries.
+    It is sent between processes as MessagePack, which takes a third of the time of pickling its dictionaries.
     """
 
     members: list[StreamMember]
@@ -60,7 +60,7 @@ class PageAnswer:
         return msgspec.msgpack.encode((self.members, self.relations, self.immutable, self.wanted, self.broken))
 
     def __setstate__(self, state: bytes) -> None:
-        """Restore all fields; raise `ValueError` for anything else."""
+        """Restore all fields; raise `ValueError` if `state` is invalid."""
         try:
             values = _PACKED.decode(state)
         except msgspec.MsgspecError as problem:
@@ -79,7 +79,7 @@ class StreamEntry(NamedTuple):
 
 
 def contexts_of(document: StreamBody) -> list[str]:
-    """Return the JSON-LD contexts that a document refers to."""
+    """Return the URLs of the JSON-LD contexts that a document refers to."""
     return remote(document.body, document.url) if format_of(RdfBody(*document)) == "jsonld" else []
 
 
@@ -92,7 +92,7 @@ def _quads(document: StreamBody, contexts: Mapping[str, Any], more: Sequence[Str
 
 
 def read_entry(document: StreamBody, requested: str, contexts: Mapping[str, Any]) -> StreamEntry:
-    """LDES, section 4.1: return the stream of a page that is the root of a view, or the view to follow."""
+    """Return the stream of a page and the URL of its view; `view` is None at the root (LDES, section 4.1)."""
     quads = _quads(document, contexts)
     here = {_same(document.url), _same(requested)}
     views = [(node, key) for node, value in quads.with_property(f"{TREE}view") if (key := node_of(value))]
@@ -115,10 +115,10 @@ def read_entry(document: StreamBody, requested: str, contexts: Mapping[str, Any]
         return StreamEntry(stream_of(quads, next(node for node, seen in views if seen == view), view), view)
     has_content = any(True for name in ("member", "relation") for _ in quads.with_property(TREE + name))
     if len({view for _, view in views}) == 1 and not has_content:
-        # It describes one stream under another name than the requested one: an alias, or another scheme or port.
+        # The page describes one stream under another URL than the requested one: an alias, or another scheme or port.
         [(name, view), *_] = views
         return StreamEntry(stream_of(quads, name, view), view)
-    # The stream of a page that does not name its view.
+    # Find the stream of a page that does not name its view.
     named = {node for node, _ in quads.with_property(f"{TREE}member")}
     named |= {node for node, value in quads.with_property(_TYPE) if node_of(value) == f"{LDES}EventStream"}
     if len(named) > 1:
@@ -132,19 +132,19 @@ def read_entry(document: StreamBody, requested: str, contexts: Mapping[str, Any]
 
 
 def read_description(document: StreamBody, name: str, root: str, contexts: Mapping[str, Any]) -> EventStream:
-    """Return the description in the document of a stream's own name."""
+    """Return the description of the stream `name` in a document."""
     return stream_of(_quads(document, contexts), name, root)
 
 
 def read_shape(document: StreamBody, name: str, contexts: Mapping[str, Any]) -> Topology:
-    """Return a shape in a document; raise `SourceError` if there is none."""
+    """Return the shape `name` in a document, or else any shape in it; raise `SourceError` if there is none."""
     quads = _quads(document, contexts)
     if name in quads.said:
         return ShapeReader(quads).read([name])
     shapes = [node for node, value in quads.with_property(_TYPE) if node_of(value) == f"{SH}NodeShape"]
     if not shapes:
         raise SourceError(f"{document.url} holds no SHACL shape.")
-    # Of several, one that is no part of another; named ones first.
+    # Of several shapes, prefer one that is no part of another, then one with an IRI.
     parts = {node_of(value) for word in (f"{SH}node", f"{RDF}first") for _, value in quads.with_property(word)}
     whole = [node for node in shapes if node not in parts] or shapes
     return ShapeReader(quads).read([next((node for node in whole if not node.startswith("_:")), whole[0])])
@@ -159,9 +159,10 @@ def read_page(
     by_object: bool,
     more: Sequence[StreamBody] = (),
 ) -> PageAnswer:
-    """Return the content of a page; `by_object`, members describe the objects that they are versions of.
+    """Return the content of a page; if `by_object`, its members are read as versions of objects.
 
-    Nothing in a page has circular references: collecting these was a fifth of the time of reading it.
+    The garbage collector is disabled while a page is read: a page has no circular references, and looking for them
+    took a fifth of the time.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -190,7 +191,7 @@ def read_page(
 
 
 def _relations(quads: Quads, pages: list[str], stream: EventStream) -> list[Relation]:
-    """Return the pages that this one leads to; the bounds of several relations to one page all apply."""
+    """Return the pages that this page links to; if several relations link to one page, all their bounds apply."""
     own = [node for page in pages for node in quads.nodes(page, f"{TREE}relation")]
     relations: dict[str, Relation] = {}
     for node in own or [key for _, value in quads.with_property(f"{TREE}relation") if (key := node_of(value))]:
@@ -205,7 +206,7 @@ def _relations(quads: Quads, pages: list[str], stream: EventStream) -> list[Rela
         if span is None or path != stream.time:
             relations[url] = before
             continue
-        # A later time is later by a microsecond at least: no member of that time has to wait for the page.
+        # "Greater than" is at least a microsecond later: a member with exactly this time need not wait for the page.
         lows = [span.low + ("GreaterThanRelation" in kinds)] if kinds & (_LOWER | _WITHIN) else []
         highs = [span.high - ("LessThanRelation" in kinds)] if kinds & (_UPPER | _WITHIN) else []
         lows += [] if before.low is None else [before.low]
@@ -216,7 +217,7 @@ def _relations(quads: Quads, pages: list[str], stream: EventStream) -> list[Rela
 
 
 def _same(url: str) -> str:
-    """Return the form of an address for comparisons: streams mix http and https in the names of their pages."""
+    """Return the form of a URL for comparisons; streams mix http and https in the names of their pages."""
     try:
         return canonical(url)
     except ValueError:

@@ -1,6 +1,6 @@
-"""The RDF of a page: its quads by node, SHACL property paths over them, and the times in its literals.
+"""The RDF of a page: its quads by node, SHACL property paths over the quads, and the times in literals.
 
-Times are microseconds; a time that is not exact is an interval.
+Times are numbers of microseconds; an inexact time is an interval.
 """
 
 import re
@@ -16,25 +16,25 @@ Value: TypeAlias = Mapping[str, Any]
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 SH = "http://www.w3.org/ns/shacl#"
 MOST_QUADS = 2_000_000
-"""At 300 bytes each in dictionaries, 600 MB of the 4 GB that a worker has. A page of 250 members has 2,500."""
+"""Maximum quads of a page: at 300 bytes each they take 600 MB of a worker's 4 GB. A page of 250 members has 2,500."""
 
-_LONGEST_LIST = 1_000  # lists are those of paths and shapes; a circular one ends there
+_LONGEST_LIST = 1_000  # only paths and shapes use lists; a circular list ends there
 _NOTHING: Said = {}
 
 Path: TypeAlias = Any
-"""A SHACL property path as JSON: a predicate, or a list of an operator and paths; only predicates are inverted."""
+"""A SHACL property path as JSON: a predicate, or a list of an operator and paths; only a predicate can be inverted."""
 
 _OPERATORS = {"inversePath": "inv", "zeroOrMorePath": "star", "oneOrMorePath": "plus", "zeroOrOnePath": "opt"}
-_MOST_REACHED = 1_000  # nodes that one path may reach from one member; a time is one or two steps away
-_MOST_STEPS = 20_000  # on the way there: paths that repeat paths would multiply; a member has a few hundred statements
-_DEEPEST_PATH = 20  # of paths within paths: each is a call within a call
+_MOST_REACHED = 1_000  # nodes that a path may reach from one member; a time is one or two steps away
+_MOST_STEPS = 20_000  # steps of a path; nested repetitions would multiply; a member has a few hundred RDF statements
+_DEEPEST_PATH = 20  # nested paths; each level is a nested call
 
 _EPOCH = datetime(1, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 # XML Schema 1.1, part 2, section 3.3.7.2: zones reach from -14:00 to +14:00, so a time without one may be any of these.
 _ZONES_US = 14 * 3600 * 1_000_000
 _SHORTEST_EXACT = len("2024-01-01T00:00:00Z")
-_LAST_YEAR = 9999  # moments at the ends of time are moved inwards, one by one
+_LAST_YEAR = 9999  # times in the first and last year may be out of range in UTC, and are read by `interval_of`
 _ZONE = re.compile(r"[+-]\d\d:?\d\d", re.ASCII)
 _PARTIAL = re.compile(
     r"(?P<year>\d{4})(?:-(?P<month>\d\d)(?:-(?P<day>\d\d)(?:T(?P<hour>\d\d)(?::(?P<minute>\d\d))?)?)?)?"
@@ -44,7 +44,10 @@ _PARTIAL = re.compile(
 
 
 class Quads:
-    """The RDF statements about nodes (IRIs, labels after `_:`) in the default graph (`said`) and in `named` ones."""
+    """The RDF statements by node, in the default graph (`said`) and in named graphs (`named`).
+
+    A node is an IRI, or a label after `_:`.
+    """
 
     __slots__ = ("_reverse", "named", "said")
 
@@ -72,22 +75,22 @@ class Quads:
         return self.said.get(node, _NOTHING).get(predicate, ())
 
     def nodes(self, node: str, predicate: str) -> list[str]:
-        """Return the nodes among the values of a property."""
+        """Return the values of a property that are nodes."""
         return [key for value in self.values(node, predicate) if (key := node_of(value)) is not None]
 
     def first(self, node: str, predicate: str) -> str | None:
-        """Return the first node among the values of a property."""
+        """Return the first value of a property that is a node; None if there is none."""
         return next(iter(self.nodes(node, predicate)), None)
 
     def with_property(self, predicate: str) -> Iterator[tuple[str, Value]]:
-        """Yield all pairs of a node and a value of this property."""
+        """Yield all pairs of a node and a value of the property."""
         for node, said in self.said.items():
             if predicate in said:
                 for value in said[predicate]:
                     yield node, value
 
     def listed(self, head: str) -> list[str]:
-        """Return the nodes in an RDF list."""
+        """Return the nodes in the RDF list that starts at `head`."""
         nodes: list[str] = []
         following: str | None = head
         for _ in range(_LONGEST_LIST):
@@ -98,12 +101,12 @@ class Quads:
         return nodes
 
     def about(self, node: str, graph: str, predicate: str) -> Sequence[Value]:
-        """Return the values of a property in the default graph and in a named one."""
+        """Return the values of a property in the default graph and in the named graph `graph`."""
         default, more = self.values(node, predicate), self.named.get(graph)
         return [*default, *more.get(node, _NOTHING).get(predicate, ())] if more else default
 
     def pointing(self, node: str, graph: str) -> list[tuple[str, str]]:
-        """Return the properties and nodes that point to a node, in the default graph and in a named one."""
+        """Return the pairs of property and subject that point to a node, in the default graph and in `graph`."""
         pointing = self._pointing(None, self.said).get(node, [])
         more = self.named.get(graph)
         return [*pointing, *self._pointing(graph, more).get(node, ())] if more else pointing
@@ -128,7 +131,7 @@ def _join(nodes: dict[str, Said], key: str, said: Said) -> None:
 
 
 class TrailStep(NamedTuple):
-    """One statement that a path went along, forwards or `backwards`."""
+    """One RDF statement that a path follows, forwards or `backwards`."""
 
     subject: str
     predicate: str
@@ -137,18 +140,18 @@ class TrailStep(NamedTuple):
 
 
 Trail: TypeAlias = tuple[TrailStep, "Trail"] | None
-"""The statements from a node to where a path leads, the last one first."""
+"""The RDF statements from a node to the end of a path, the last statement first."""
 
 
 class Reached(NamedTuple):
-    """A value that a path leads to, and the way there."""
+    """A value at the end of a path, and the statements that lead there."""
 
     value: Value
     trail: Trail
 
 
 def path_of(quads: Quads, node: str | None, depth: int = 0) -> Path:
-    """SHACL, section 2.3.1: return the path that a node describes."""
+    """Return the property path that a node describes (SHACL, section 2.3.1)."""
     if node is None or depth > _DEEPEST_PATH:
         return None
     if not node.startswith("_:"):
@@ -174,19 +177,19 @@ def _inverted(path: Path) -> Path:
 
 
 def follow(quads: Quads, start: str, graph: str, path: Path) -> Sequence[Value]:
-    """Return the values that a path leads to from a node, in the default graph and in the graph of that name."""
+    """Return the values at the end of a path from `start`, in the default graph and in the named graph `graph`."""
     if type(path) is str and graph not in quads.named:
         return quads.values(start, path)
     return [end.value for end in reach(quads, start, graph, path)]
 
 
 def reach(quads: Quads, start: str, graph: str, path: Path) -> list[Reached]:
-    """Return the same values, each with the statements that lead there."""
+    """Return the values at the end of a path, each with the statements that lead there."""
     return _Walker(quads, graph).go([Reached({"@id": start}, None)], path, 0)
 
 
 class _Walker:
-    """Follows paths in the default graph and in a named one."""
+    """Follows paths in the default graph and in one named graph."""
 
     def __init__(self, quads: Quads, graph: str) -> None:
         self._quads = quads
@@ -246,24 +249,24 @@ def _nodes(starts: Iterable[Reached]) -> list[tuple[str, Trail]]:
 
 
 class Interval(NamedTuple):
-    """The first and the last moment that a time may mean; the same if it is exact."""
+    """The first and last moment that a time may mean; both are equal if the time is exact."""
 
     low: int
     high: int
 
 
 def microseconds(at: datetime) -> int:
-    """Return a moment as a number that sorts as time does."""
+    """Return a moment as the number of microseconds since the year 1."""
     return (at - _EPOCH) // _MICROSECOND
 
 
 def moment_of(number: int) -> str:
-    """Return the moment of such a number in ISO 8601."""
+    """Return the moment for a number of microseconds, in ISO 8601."""
     return (_EPOCH + number * _MICROSECOND).isoformat().replace("+00:00", "Z")
 
 
 def moment_within(text: str) -> int | None:
-    """Return the middle of the interval that a text may mean; one without a zone counts as UTC."""
+    """Return the middle of the interval that a text may mean; None if it is no time."""
     if len(text) >= _SHORTEST_EXACT:
         try:
             at = datetime.fromisoformat(text)
@@ -276,7 +279,7 @@ def moment_within(text: str) -> int | None:
 
 
 def interval_of(text: str) -> Interval | None:
-    """Return the interval of a `dateTime`, a date, a month, a year or a part of a time; None for anything else."""
+    """Return the interval of a `dateTime`, a date, a month, a year or a truncated time; None for any other text."""
     if partial := _PARTIAL.fullmatch(text):
         return _span(partial)
     at = iso_moment(text)

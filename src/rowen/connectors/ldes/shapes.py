@@ -1,7 +1,7 @@
-"""The description of a stream, and the SHACL shapes that decide which statements belong to a member.
+"""The description of a stream, and the SHACL shapes that decide which RDF statements belong to a member.
 
-A topology (TREE, Shape Topologies) is plain JSON, since it is part of the cursor: shapes by name, so that one may lead
-back to itself.
+A topology (TREE, Shape Topologies) is plain JSON, since it is part of the cursor. It contains shapes by name, so that
+a shape may refer to itself.
 """
 
 import logging
@@ -15,20 +15,23 @@ from rowen.errors import SourceError
 from rowen.formats.rdf.syntax import Said, lexical, node_of
 
 Topology: TypeAlias = dict[str, Any]
-"""`start`, the name of a shape, and `shapes` by their names."""
+"""A graph of shapes: `start` is the name of the shape of a member, `shapes` maps names to shapes."""
 NodeShape: TypeAlias = dict[str, Any]
-"""`closed`, paths that are `required` and `optional`, `links` of a path and the name of a shape, and lists of shapes in
-`one_of`, of each of which one has to fit."""
+"""The constraints of a shape.
+
+`closed` is a flag; `required` and `optional` are lists of paths. `links` has pairs of a path and a shape or its name.
+`one_of` has lists of shapes; at least one shape of each list has to fit.
+"""
 
 _MOST_SHAPES = 500  # a whole application profile, such as that of DCAT, has a hundred
-_MOST_PARTS = 10_000  # paths, links and alternatives: one shape may be part of many
-_DEEPEST_SHAPE = 20  # of shapes that are parts of shapes: each is a call within a call
-_MOST_FOCUSED = 2_000  # nodes of one member that shapes lead to; a shape that leads to itself may lead anywhere
-_MOST_DEPTH = 30  # of nodes within nodes: each is a call within a call
+_MOST_PARTS = 10_000  # paths, links and alternatives, since one shape may be part of many shapes
+_DEEPEST_SHAPE = 20  # nested shapes; each level is a nested call
+_MOST_FOCUSED = 2_000  # nodes of one member that shapes link to; a shape that links to itself may reach any node
+_MOST_DEPTH = 30  # nested nodes; each level is a nested call
 
 
 class ShapeReader:
-    """Reads shapes and those that they lead to; nodes get numbers, since blank labels mean nothing elsewhere."""
+    """Reads shapes and the shapes that they link to; shapes are numbered, since blank node labels are not stable."""
 
     def __init__(self, quads: Quads) -> None:
         self._quads = quads
@@ -37,7 +40,7 @@ class ShapeReader:
         self._parts = 0
 
     def read(self, nodes: Sequence[str]) -> Topology:
-        """Return the topology of a shape, or of several that have to fit all together (`sh:and`)."""
+        """Return the topology of a shape; if `nodes` has several shapes, all of them must fit (`sh:and`)."""
         start = _empty()
         for node in nodes:
             self._add_shape(start, node, ())
@@ -49,7 +52,7 @@ class ShapeReader:
         return {"start": "", "shapes": shapes}
 
     def _add_shape(self, shape: NodeShape, node: str, within: tuple[str, ...]) -> None:
-        """Add the constraints of a node to a shape."""
+        """Add the constraints of the node shape `node` to `shape`."""
         self._count_part()
         if node in within or len(within) > _DEEPEST_SHAPE or self._is_true(node, "deactivated"):
             return
@@ -65,7 +68,7 @@ class ShapeReader:
         self._add_lists(shape, node, within)
 
     def _add_lists(self, shape: NodeShape, node: str, within: tuple[str, ...]) -> None:
-        """Add the lists of shapes that have to fit all together, or one of which has to fit."""
+        """Add the lists `sh:and`, whose shapes must all fit, and `sh:or` and `sh:xone`, of which one must fit."""
         for head in self._quads.nodes(node, f"{SH}and"):
             for inner in self._quads.listed(head):
                 self._add_part(shape, inner, within)
@@ -74,12 +77,12 @@ class ShapeReader:
                 alternatives = [_empty() for _ in self._quads.listed(head)]
                 for alternative, inner in zip(alternatives, self._quads.listed(head), strict=True):
                     self._add_part(alternative, inner, within)
-                # Most such lists choose between types of values, and do not decide what belongs to a member.
+                # Most such lists only restrict the types of values, and are ignored.
                 if any(alternative != _empty() for alternative in alternatives):
                     shape["one_of"].append(alternatives)
 
     def _add_part(self, shape: NodeShape, node: str, within: tuple[str, ...]) -> None:
-        """Add a part of a list: a shape of nodes, or of one property."""
+        """Add an element of a list, which is a node shape or a property shape."""
         if self._quads.first(node, f"{SH}path") is not None:
             self._add_property(shape, node, within)
         else:
@@ -127,7 +130,10 @@ def _empty() -> NodeShape:
 
 
 class MemberParts:
-    """The statements of a member: about nodes (`said`), and pointing to them; `wanted` nodes are incomplete."""
+    """The RDF statements of a member: about nodes (`said`) and pointing to nodes (`backwards`).
+
+    `wanted` lists the nodes whose description is incomplete.
+    """
 
     __slots__ = ("_seen", "backwards", "nodes", "said", "wanted")
 
@@ -139,14 +145,14 @@ class MemberParts:
         self._seen: set[object] = set()
 
     def add(self, subject: str, predicate: str, value: Value) -> None:
-        """Add a statement once."""
+        """Add an RDF statement unless it was added before."""
         statement = subject, predicate, *value.items()
         if statement not in self._seen:
             self._seen.add(statement)
             self.said.setdefault(subject, {}).setdefault(predicate, []).append(dict(value))
 
     def add_backwards(self, edge: TrailStep) -> None:
-        """Add a statement that points to a node, once."""
+        """Add an RDF statement that points to a node, unless it was added before."""
         key = edge.value["@id"]
         if (key, edge.predicate, edge.subject) not in self._seen:
             self._seen.add((key, edge.predicate, edge.subject))
@@ -154,7 +160,7 @@ class MemberParts:
 
 
 def extract(quads: Quads, member: str, topology: Topology) -> MemberParts:
-    """Return the statements that belong to a member, without those in named graphs."""
+    """Return the RDF statements of the default graph that belong to a member."""
     extraction = _Extraction(quads, member, topology)
     extraction.focus(member, topology["shapes"][topology["start"]], 0)
     return extraction.parts
@@ -172,12 +178,12 @@ class _Extraction:
         self._described: set[str] = set()
 
     def focus(self, node: str, shape: NodeShape, depth: int) -> None:
-        """Add the statements that belong to a node by a shape, and to the nodes that it links to."""
+        """Add the RDF statements that belong to a node by its shape, and the statements of nodes that it links to."""
         if (node, id(shape)) in self._focused or len(self._focused) >= _MOST_FOCUSED or depth > _MOST_DEPTH:
             return
         self._focused.add((node, id(shape)))
         self.parts.nodes.add(node)
-        # The statements of an open shape's node in the default graph, and of the blank nodes that they lead to.
+        # If the shape is open, add all statements about the node in the default graph, and about linked blank nodes.
         waiting = [] if shape["closed"] else [node]
         while waiting:
             key = waiting.pop()
@@ -196,7 +202,7 @@ class _Extraction:
         for path in (*shape["required"], *shape["optional"]):
             self._add_path(node, path)
         for path, link in shape["links"]:
-            # A link leads to a shape by its name, or contains it.
+            # A link has the name of a shape, or the shape itself.
             inner = self._topology["shapes"][link] if isinstance(link, str) else link
             for end in self._add_path(node, path):
                 if (key := node_of(end.value)) is not None:
@@ -207,7 +213,7 @@ class _Extraction:
                     self._add_properties(node, inner, depth)
 
     def _add_path(self, node: str, path: Path) -> Sequence[Reached]:
-        """Add the statements along a path, except those of the member's own graph, which belong to it anyway."""
+        """Add the RDF statements along a path; skip those in the member's own graph, which belong to it anyway."""
         ends = reach(self._quads, node, self._member, path)
         for end in ends:
             trail = end.trail
@@ -221,7 +227,7 @@ class _Extraction:
         return ends
 
     def _fits(self, node: str, shape: NodeShape) -> bool:
-        """Return whether all required properties are there."""
+        """Return whether a node has all properties that the shape requires."""
         return all(reach(self._quads, node, self._member, path) for path in shape["required"]) and all(
             any(self._fits(node, inner) for inner in alternatives) for alternatives in shape["one_of"]
         )
@@ -237,7 +243,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Kinds:
-    """The path and the values that mark a member as the deletion of its object."""
+    """The path and the values that identify a member as the deletion of its object."""
 
     path: Path = _TYPE
     deletes: list[str] = field(default_factory=lambda: [f"{_AS}Delete"])
@@ -247,7 +253,7 @@ class Kinds:
 class EventStream:
     """The description of a stream, which is part of the cursor.
 
-    `time` and `sequence` order members; `version_time` and `version_sequence` order versions if that differs.
+    `time` and `sequence` order members; `version_time` and `version_sequence` order versions if their order differs.
     """
 
     name: str | None = None
@@ -273,7 +279,7 @@ class EventStream:
 
 
 def stream_of(quads: Quads, name: str | None, root: str) -> EventStream:
-    """Return the description of a stream in a document."""
+    """Return the description of the stream `name` in a document; an empty description if `name` is None."""
     stream = EventStream(name)
     if name is None:
         return stream
@@ -293,7 +299,7 @@ def stream_of(quads: Quads, name: str | None, root: str) -> EventStream:
         if stream.polling_s is None:
             with suppress(ValueError):
                 stream.polling_s = max(0.0, float(lexical(value)))
-    # The retention policies of the view, by their types: members that they drop are kept here all the same.
+    # The types of the view's retention policies; members that the publisher drops are kept here.
     views = [root, *quads.nodes(name, f"{TREE}view")]
     views += [node for view in views for node in quads.nodes(view, f"{TREE}viewDescription")]
     policies = [policy for view in views for policy in quads.nodes(view, f"{LDES}retentionPolicy")]

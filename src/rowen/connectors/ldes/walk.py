@@ -1,7 +1,7 @@
-"""One run over a stream: requests every page that may have news, and decides which versions of objects count.
+"""One run over a stream: requests every page that may have new members, and decides which versions are stored.
 
-A page is noted as read in the checkpoint that follows its last member, so that members and page are one transaction,
-or the page is read again.
+The checkpoint after the last member of a page marks the page as read. So either the members and this mark are stored
+in one transaction, or the page is read again.
 """
 
 import asyncio
@@ -39,21 +39,21 @@ from rowen.model.items import (
 from rowen.net.response import Response
 from rowen.net.target import redact
 
-# Parallel requests: the next pages come in while one is read. More do not speed up two processes that parse; the pace
-# of the host holds for all of them.
+# Parallel requests: the next pages arrive while one is parsed. More do not speed up two parsing processes; the pace
+# of the host limits all of them.
 AHEAD = 4
-# Members that wait for their turn in the order of time, at 2 kB each; with bounds, those of a few pages do.
+# Maximum number of members that wait to be sorted by time, at 2 kB each; with bounds, a few pages of them wait.
 MOST_WAITING = 200_000
-# Objects whose last version is kept in memory until the database has it: a run has a few groups of 500 in progress.
+# Objects whose latest version is kept in memory until the database has it; a run has a few groups of 500 in progress.
 MOST_RECENT = 20_000
-# Parts that are fetched may lack parts of their own; a decision, its article, its legal ground are three.
+# Fetched parts may lack parts of their own; a decision, its article and its legal ground need three rounds.
 _MOST_ROUNDS = 5
-_WITHOUT_TIME = -1  # before all times: members without one
+_WITHOUT_TIME = -1  # members without a time come before all others
 _NO_NUMBER = bytes(8)
 
 
 class Decision(NamedTuple):
-    """The observations and notes of some members; `fresh` counts new versions, `latest` is the latest time of them."""
+    """The observations and notes of some members; `fresh` counts new versions, `latest` is their latest time."""
 
     observations: list[Observation]
     notes: dict[NoteName, Any]
@@ -62,10 +62,11 @@ class Decision(NamedTuple):
 
 
 class Versions:
-    """Decides which members are later versions than the stored ones, in any order.
+    """Decides which members are later versions than the stored versions; members may come in any order.
 
-    Each version has a place, 32 bytes that sort as versions do: its time, its sequence, and the hash of its name, so
-    that two of one time have a stable order. The place of the stored version is stored as its body hash.
+    Each version has a place: 32 bytes that sort chronologically. It consists of the time, the sequence number and the
+    hash of the name, so that two versions with the same time have a stable order. The place of the stored version is
+    stored as the body hash of its item.
     """
 
     def __init__(self, known: Known, *, by_object: bool, language: str | None) -> None:
@@ -75,7 +76,7 @@ class Versions:
         self._recent: OrderedDict[str, bytes] = OrderedDict()
 
     async def decide(self, members: Sequence[StreamMember]) -> Decision:
-        """Decide about these members, in their order."""
+        """Return the observations of these members, in order."""
         named = [(self.url(member), member) for member in members]
         urls = list(dict(named))
         stored = await self._known.look_up(urls)
@@ -99,7 +100,7 @@ class Versions:
                 self._recent.popitem(last=False)
             if member.deletes and self._by_object:
                 notes[DELETED, url] = place.hex()
-                # Also if nothing is stored yet: an earlier version may be on its way.
+                # Yield this even if nothing is stored yet, since an earlier version may not be written yet.
                 observations.append(Gone(url, "The stream lists it as deleted."))
                 continue
             at = moment_of(member.time) if member.time is not None else None
@@ -116,7 +117,7 @@ class Versions:
         return Decision(observations, notes, fresh, latest)
 
     def url(self, member: StreamMember) -> str:
-        """Return the URL of a member's item: its node, whose fragment becomes a route, since it distinguishes nodes."""
+        """Return the URL of a member's item; a fragment becomes a route, since it distinguishes nodes."""
         name = member.version_of if self._by_object and member.version_of else member.name
         head, mark, fragment = name.partition("#")
         return name if not mark or fragment.startswith(("/", "!")) else f"{head}#/{fragment}"
@@ -126,7 +127,7 @@ class Versions:
         if url in deleted:
             last = max(last, bytes.fromhex(deleted[url]))
         if stored is not None and stored.body_hash is not None:
-            # In a full run a stored version proves nothing, but versions that are older than it are older.
+            # A full run reads the stored version again, but still skips older versions.
             is_read_anew = self._known.mode == "full" and stored.body_hash == place and url not in self._recent
             return place > last and (place > stored.body_hash or is_read_anew)
         return place > last
@@ -141,7 +142,7 @@ def _place(member: StreamMember) -> bytes:
 
 
 class _Visit(NamedTuple):
-    """The result of a request: an answer, or an unchanged, gone or unreadable page (`why`)."""
+    """The result of a request: an answer, an unchanged page, a gone page, or the reason why reading failed."""
 
     page: FrontierPage
     answer: PageAnswer | None = None
@@ -151,7 +152,7 @@ class _Visit(NamedTuple):
 
 
 class LdesWalk:
-    """One run. The root and the description of the stream are in the cursor, or determined first."""
+    """One run. The root and the description of the stream come from the cursor, or are determined first."""
 
     def __init__(self, url: str, options: LdesOptions, tools: Tools, *, known: Known, client: StreamClient) -> None:
         self._url = url
@@ -175,14 +176,14 @@ class LdesWalk:
         self._finished: deque[FrontierPage] = deque()
 
     async def observations(self) -> AsyncGenerator[Observation]:
-        """Yield all news, and a checkpoint after each page."""
+        """Yield the observations of all new members, and a checkpoint after each page."""
         memory = self._memory = await self._load()
         by_object = self._options.versions == "latest" and memory.stream.is_versioned
         self._by_object = by_object
         self._versions = Versions(self._known, by_object=by_object, language=self._options.language)
         self._frontier = Frontier(self._known, is_complete=memory.complete, newest_first=self._newest_first)
         await self._frontier.load(memory.root)
-        # Until the end of this run: news of one page may be stored before the pages behind it are requested.
+        # False until the end of this run: members of a page may be stored before the pages behind it are requested.
         memory.complete = False
         async with aclosing(self._visits()) as visits:
             async for visit in visits:
@@ -194,7 +195,7 @@ class LdesWalk:
             self._trouble = self._trouble or f"{len(self._open)} transactions of {redact(self._url)} are not over yet."
         complete = self._trouble is None
         for failed in self._known.failed if complete else ():
-            # Such URLs stand for pages, all of which were read now.
+            # Such URLs stand for pages, and all pages were read now.
             if is_unread(failed.url):
                 yield Gone(failed.url, "The page was read.")
         memory.complete = complete
@@ -203,7 +204,7 @@ class LdesWalk:
         yield Complete(keeps_unseen=True) if complete else Incomplete(self._trouble or "")
 
     async def _load(self) -> LdesCursor:
-        """Return the stored cursor, or a new one for the root of the stream."""
+        """Return the stored cursor, or a new cursor for the root of the stream."""
         memory = LdesCursor.of(self._known.cursor)
         shape = await self._client.shape_in_file()
         if memory is None:
@@ -227,7 +228,7 @@ class LdesWalk:
         return memory
 
     async def _visits(self) -> AsyncGenerator[_Visit]:
-        """Request pages, some at a time; yield the results in the order of the requests."""
+        """Request pages, a few in parallel; yield the results in the order of the requests."""
         under_way: deque[tuple[FrontierPage, asyncio.Task[_Visit]]] = deque()
         try:
             while True:
@@ -260,7 +261,7 @@ class LdesWalk:
             return _Visit(page, why=str(problem))
 
     async def _read(self, page: FrontierPage, response: Response) -> PageAnswer:
-        """Read a page, with parts of its members in other documents."""
+        """Read a page, and fetch missing parts of its members from other documents."""
         body = body_of(response)
         contexts = dict(await self._client.with_contexts(body))
         stream, language = self._memory.stream, self._options.language
@@ -277,7 +278,7 @@ class LdesWalk:
                 try:
                     documents.append(await self._client.document(own))
                 except (FetchError, SourceError):
-                    continue  # without such a document, the member has only the parts in its page
+                    continue  # without this document, the member has only the parts in its page
             if not documents:
                 break
             for document in documents:
@@ -289,7 +290,7 @@ class LdesWalk:
         return answer
 
     async def _take(self, visit: _Visit) -> list[Observation]:
-        """Return the observations of a visit; as a list, since passing single members through generators is slow."""
+        """Return the observations of a visit, as a list, since passing single members through generators is slow."""
         page, is_first = visit.page, visit.page.url == self._memory.root and not self._memory.pages
         observations: list[Observation] = []
         if visit.why is not None:
@@ -308,14 +309,14 @@ class LdesWalk:
             await self._take_page(page, visit.answer, visit.response)
         bound = None
         if self._is_ordered:
-            # No member can come any more before the rank of the first page that is not read.
+            # No later member can come before the lowest rank of the pages that were not read.
             ranks = [rank for rank in (self._rank, self._frontier.rank) if rank is not None]
             bound = min(ranks, default=None)
         return observations + await self._emit(self._in_order(bound))
 
     async def _take_page(self, page: FrontierPage, answer: PageAnswer, response: Response) -> None:
         after, before = self._after, self._before
-        # Pages that may have members within the window.
+        # Keep only pages that may have members within the window.
         relations = [
             relation
             for relation in answer.relations
@@ -326,13 +327,13 @@ class LdesWalk:
         notes: dict[NoteName, Any] = dict(await self._frontier.discover(page, relations))
         if response.redirects and response.url != page.url:
             self._frontier.meet(response.url)
-        # Validators of another page are none of this one.
+        # After a redirect, the validators belong to another page.
         etag, last_modified = (None, None) if response.redirects else (response.etag, response.last_modified)
         page.note = replace(page.note, etag=etag, last_modified=last_modified)
         cache_control = response.headers.get("Cache-Control", "").lower()
         closed = answer.immutable or "immutable" in {word.strip() for word in cache_control.split(",")}
         self._memory.pages += page.before is None
-        # A member without a time is within the window only if there is none.
+        # A member without a time is left out if there is a window.
         members = [
             member
             for member in answer.members
@@ -348,21 +349,21 @@ class LdesWalk:
         if answer.broken:
             self._trouble = self._trouble or f"{redact(page.url)} has {answer.broken} members that are no IRIs."
         if self._is_ordered or not members:
-            # In an order, the members have to wait for the pages behind this one.
+            # Ordered members have to wait for the pages behind this page.
             self._frontier.release(page.url)
         for member in members:
             self._queue(member, page)
         self._finished.append(page)
 
     def _queue(self, member: StreamMember, page: FrontierPage) -> None:
-        """Let a member wait for its turn; those of a transaction wait until that is over."""
+        """Queue a member; the members of a transaction wait until the transaction is complete."""
         if member.transaction is None:
             self._push(member, page)
             return
         several = self._open.setdefault(member.transaction, [])
         several.append((member, page))
         if member.is_final:
-            # Its other members may come later: the newest ones come first, or pages in no order.
+            # Other members of the transaction may come later, if pages are unordered or the newest members come first.
             self._over[member.transaction] = None
             if len(self._over) > MOST_WAITING:
                 del self._over[next(iter(self._over))]
@@ -388,7 +389,7 @@ class LdesWalk:
             )
 
     def _in_order(self, bound: int | None) -> list[tuple[StreamMember, FrontierPage]]:
-        """Return the members before a time, or all, in their order."""
+        """Return the queued members before the rank `bound`, or all if it is None, in their order."""
         ready, self._ready = self._ready, []
         while self._heap and (bound is None or self._heap[0][0] < bound):
             *_, member, page = heapq.heappop(self._heap)
@@ -396,7 +397,7 @@ class LdesWalk:
         return ready
 
     async def _emit(self, ready: Sequence[tuple[StreamMember, FrontierPage]]) -> list[Observation]:
-        """Return the observations of members, and a checkpoint if they were the last ones of some pages."""
+        """Return the observations of members, and a checkpoint if these were the last members of a page."""
         observations: list[Observation] = []
         notes: dict[NoteName, Any] = {}
         if ready:

@@ -1,4 +1,4 @@
-"""Packages by name: the page of a release, its changelog and its documentation."""
+"""Packages by name: the page of a release, its changelog and its documentation site."""
 
 import re
 from collections.abc import AsyncGenerator, Iterator
@@ -24,14 +24,14 @@ _MARKDOWN = re.compile(r"^#{1,6} |^```|\[[^\[\]\n]{1,200}\]\(", re.MULTILINE)
 
 
 class _Registry(NamedTuple):
-    """A registry; the login is kept apart from the URL, which may be shown and stored."""
+    """A package registry; credentials are kept apart from the URL, which may be displayed and stored."""
 
     url: str
     credentials: Credentials | None
 
 
 class Package:
-    """A connector for packages; the kinds differ in their registry."""
+    """A connector for packages; its subclasses differ in the registry."""
 
     ecosystem: ClassVar[Ecosystem]
     index: ClassVar[type[Index]]
@@ -44,22 +44,22 @@ class Package:
 
     @classmethod
     def recognise(cls, address: str) -> str | None:
-        """Return the source URL of a package's name, with or without a version."""
+        """Return the source URL for a package name with or without a version; None if the address names no package."""
         return recognise(cls.ecosystem, address)
 
     async def confirm(self) -> None:
-        """Look up the release that a run would read."""
+        """Check that the release exists by looking it up."""
         registry = await self._registry()
         async with self._tools.client() as client:
             await self._resolve(client, registry, PackageCursor())
 
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
-        """Look the release up, and walk over its sites."""
+        """Look up the release, read its page and changelog, and read its documentation sites."""
         stored = await known.look_up([self._address.url, self._address.changelog_url])
         before = PackageCursor.of(known.cursor)
         failed = {item.url for item in known.failed}
         if any(url in failed or url not in stored or stored[url].body_hash is None for url in before.items):
-            # The registry's validators only hold if all its items are stored and would be read alike.
+            # The registry's validators are valid only if all its items are stored and would be read the same way.
             before = replace(before, at=None, etag=None, last_modified=None, body=None, archive=None, items=[])
         registry = await self._registry()
         async with self._tools.client() as client:
@@ -111,7 +111,7 @@ class Package:
         archive = release.archive if wants_changelog or not release.has_readme else None
         files: PackageFiles | None = PackageFiles()
         if archive is not None:
-            # The files of an archive that was read before are stored.
+            # Do not download an archive again whose files are stored.
             is_read = release.archive == before.archive and before.changelog is None
             files = None
             if not (release.has_readme and is_read):
@@ -166,7 +166,7 @@ class Package:
             return DocsSite(root, memory=memory, had_pages=reached, hint=_HINT.format(name), **chosen)
 
         docs, options = now.root or now.docs, self._options
-        # The walk over the documentation reaches pages below its folder.
+        # The walk over the documentation also reads pages below its folder.
         folder = docs and (docs[: docs.rfind("/", docs.find("//") + 2) + 1] or f"{docs}/")
         if now.changelog and not (folder and now.changelog.startswith(folder)):
             yield site(now.changelog, "changelog", options=options.for_changelog())
@@ -191,7 +191,7 @@ class Npm(Package):
 
 
 async def read_page(release: Release, url: str, tools: Tools, *, language: str | None) -> Document:
-    """Return the page of a package: its README, under its name and version."""
+    """Return the page of a package: the README, with the package's name and version as its title."""
     readme = release.readme if release.has_readme else ""
     media_type = release.readme_type.partition(";")[0].strip().lower()
     if media_type not in ("text/markdown", "text/x-rst", "text/plain"):

@@ -1,4 +1,4 @@
-"""The README and the changelog in the files of a release."""
+"""Reads the README and the changelog from the archive of a release."""
 
 import gzip
 import io
@@ -15,7 +15,7 @@ from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.target import redact
 
-# An archive is read through to find its README and changelog; one that unpacks to more is left out.
+# An archive is read completely to find its README and changelog; an archive that unpacks to more is skipped.
 MOST_UNPACKED_BYTES = 256 << 20
 _ENDING = r"(?:\.(?:md|markdown|rst|txt))?"
 _README = re.compile(rf"[^/]+/readme{_ENDING}", re.IGNORECASE).fullmatch
@@ -33,7 +33,7 @@ class File(NamedTuple):
 
 
 class PackageFiles(NamedTuple):
-    """The files of a release that are stored."""
+    """The README and the changelog of a release; None for a missing file."""
 
     readme: File | None = None
     changelog: File | None = None
@@ -42,7 +42,7 @@ class PackageFiles(NamedTuple):
 async def download(
     client: Client, url: str, *, max_bytes: int, credentials: Credentials | None, parse: Parse
 ) -> PackageFiles:
-    """Return the files of a release; none of an archive that is missing, too large, damaged or of another format."""
+    """Download an archive and return its files; no files if it is missing, too large, damaged or of another format."""
     try:
         response = await client.get(url, max_bytes=max_bytes, credentials=credentials)
     except BodyTooLargeError:
@@ -60,7 +60,7 @@ async def download(
 
 
 def unpacked(body: bytes, max_bytes: int) -> PackageFiles:
-    """Return the files in the bytes of an archive; none if it is damaged, or beyond the limits of honest ones."""
+    """Return the files in the bytes of an archive; no files if it is damaged or unpacks to too much."""
     files: list[File] = []
     try:
         with (
@@ -78,14 +78,14 @@ def unpacked(body: bytes, max_bytes: int) -> PackageFiles:
 
 
 def _topmost(files: list[File], matches: Callable[[str], object]) -> File | None:
-    """Return the file nearest to the top; among several there, the first by name."""
+    """Return the matching file nearest to the top of the archive; of several there, the first by name."""
     fit = [file for file in files if matches(file.name)]
     best = min(fit, key=lambda file: (file.name.count("/"), file.name.lower()), default=None)
     return best and File(best.name.rpartition("/")[2], best.body)
 
 
 class _BoundedStream:
-    """A file that is read no further than an honest archive goes."""
+    """A file that raises an error when more than `MOST_UNPACKED_BYTES` are read."""
 
     def __init__(self, file: BinaryIO | gzip.GzipFile) -> None:
         self._file = file

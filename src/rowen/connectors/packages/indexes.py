@@ -1,4 +1,4 @@
-"""The JSON answers of registries for Python and npm packages, and the releases in them."""
+"""Reads releases from the JSON responses of Python and npm registries."""
 
 import re
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _HOSTS = {None: "github.com", "github": "github.com", "gitlab": "gitlab.com", "b
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The facts of one release; `archive` is the file with its sources."""
+    """The metadata of one release; `archive` is the URL of its source archive."""
 
     name: str
     version: str
@@ -37,13 +37,13 @@ class Release:
 
     @property
     def has_readme(self) -> bool:
-        """Return whether the registry has the text; some only have a placeholder."""
+        """Return whether the registry has the README text; some registries have only a placeholder."""
         return self.readme.strip().lower() not in _NO_README
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The available releases, without withdrawn ones; `tags` are names for some of them."""
+    """The available releases, without withdrawn releases; `tags` maps names such as `latest` to releases."""
 
     versions: tuple[str, ...]
     latest: str | None = None
@@ -51,26 +51,26 @@ class Offer:
 
 
 class PyPIIndex:
-    """A Python package index; its base is the address that pip uses, with or without `/simple`."""
+    """A Python package index; `base` is the URL that pip uses, with or without `/simple`."""
 
     def __init__(self, base: str) -> None:
         bare = base.rstrip("/")
         self._base = bare.removesuffix("/simple") if bare.endswith("/simple") else bare.removesuffix("/pypi")
 
     def project(self, name: str) -> str:
-        """Return the URL of all releases."""
+        """Return the URL of the metadata of all releases."""
         return f"{self._base}/pypi/{segment(name)}/json"
 
     def release(self, name: str, version: str) -> str:
-        """Return the URL of one release."""
+        """Return the URL of the metadata of one release."""
         return f"{self._base}/pypi/{segment(name)}/{segment(version)}/json"
 
     def is_answer(self, answer: dict[str, Any]) -> bool:
-        """Return whether this is an answer of such an index."""
+        """Return whether a response comes from a Python package index."""
         return bool(plain_text(table(answer.get("info")).get("version")))
 
     def offer(self, answer: dict[str, Any]) -> Offer:
-        """Return the releases with at least one file that was not yanked."""
+        """Return the releases with at least one file that was not yanked; if there are none, the newest release."""
         usable = tuple(
             version
             for version, files in table(answer.get("releases")).items()
@@ -79,7 +79,7 @@ class PyPIIndex:
         return Offer(usable or (plain_text(table(answer["info"]).get("version")),))
 
     def read(self, answer: dict[str, Any], version: str) -> Release | None:
-        """Return one release, or None if the answer is about another one."""
+        """Return a release; None if the response describes another version."""
         info = table(answer["info"])
         if plain_text(info.get("version")) != version:
             return None
@@ -113,25 +113,25 @@ class PyPIIndex:
 
 
 class NpmIndex:
-    """A registry for npm."""
+    """An npm registry."""
 
     def __init__(self, base: str) -> None:
         self._base = base.rstrip("/")
 
     def project(self, name: str) -> str:
-        """Return the URL of all releases."""
+        """Return the URL of the metadata of all releases."""
         return f"{self._base}/{quoted(name, safe='@')}"
 
     def release(self, name: str, version: str) -> str:
-        """Return the URL of one release."""
+        """Return the URL of the metadata of one release."""
         return f"{self.project(name)}/{segment(version)}"
 
     def is_answer(self, answer: dict[str, Any]) -> bool:
-        """Return whether this is an answer of such a registry."""
+        """Return whether a response comes from an npm registry."""
         return bool(plain_text(answer.get("name"))) and not answer.keys().isdisjoint({"versions", "version", "time"})
 
     def offer(self, answer: dict[str, Any]) -> Offer:
-        """Return the releases; deprecated ones only if there are no others."""
+        """Return the releases; deprecated releases only if there are no others."""
         releases = table(answer.get("versions"))
         usable = [version for version, release in releases.items() if not table(release).get("deprecated")]
         tags = {tag: plain_text(version) for tag, version in table(answer.get("dist-tags")).items()}
@@ -139,7 +139,7 @@ class NpmIndex:
         return Offer(tuple(usable or releases), tags.get("latest"), tags)
 
     def read(self, answer: dict[str, Any], version: str) -> Release | None:
-        """Return one release; the answer may describe the whole package or this release only."""
+        """Return a release, from metadata of the package or of this release; None if another version is described."""
         release = table(table(answer.get("versions")).get(version)) if "versions" in answer else answer
         if plain_text(release.get("version")) != version:
             return None
@@ -170,7 +170,7 @@ class NpmIndex:
 
 
 def _repository(declared: Any) -> str:
-    """Return the web address of a repository, whose declaration may be short, or meant for git."""
+    """Return the web URL of a repository that is declared in short form, as a git URL or as a web URL."""
     place = plain_text(table(declared).get("url")) or plain_text(declared)
     if short := _SHORT.match(place):
         return f"https://{_HOSTS[short['host']]}/{short['place']}"
@@ -182,17 +182,17 @@ Index: TypeAlias = PyPIIndex | NpmIndex
 
 
 def plain_text(value: Any) -> str:
-    """Return a text, or an empty one for anything else: registries do not validate declarations."""
+    """Return a string with normalised whitespace; an empty string for other values, which registries do not reject."""
     return " ".join(value.split()) if isinstance(value, str) else ""
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    """Return the texts in a list; a text with commas or spaces is one too."""
+    """Return the strings in a list; a single string is split at commas or spaces."""
     if isinstance(value, str):
         value = value.split("," if "," in value else None)
     return tuple(text for part in value if (text := plain_text(part))) if isinstance(value, list) else ()
 
 
 def table(value: Any) -> dict[str, Any]:
-    """Return a JSON object, or an empty one for anything else."""
+    """Return a JSON object; an empty one for any other value."""
     return value if isinstance(value, dict) else {}

@@ -1,4 +1,4 @@
-"""Look a release up: the registry of this machine, the release that an address means, and the cursor of a package."""
+"""Looks up a release: finds the configured registry and resolves the version; defines the cursor of a package."""
 
 import asyncio
 import json
@@ -29,15 +29,15 @@ PATIENCE_S = 30.0
 _LINE = re.compile(r"^(?P<key>\S*index-url)='(?P<url>[^']*)'$", re.MULTILINE)
 _PIP = "from pip._internal.cli.main import main; main(['--disable-pip-version-check', 'config', 'list'])"
 _PIP_DEFAULT = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
-# The configuration of pip and npm; npm's programs need the rest to start.
+# Variables that locate the configuration of pip and npm, and that npm needs to start.
 _KEPT = ("APPDATA", "HOME", "XDG_CONFIG_DIRS", "XDG_CONFIG_HOME")
 _PREFIXES = ("PIP_", "npm_config_", "NPM_CONFIG_")
-# pip prefers the environment, then the configuration of one command, then that of all.
+# In pip, the environment takes precedence over the command's section, and that over the global section.
 _PIP_KEYS = (":env:.index-url", "install.index-url", "global.index-url")
 
 
 async def registry_of(address: PackageAddress) -> str:
-    """Return the URL of the registry that pip or npm is configured with; it may hold a login, and is never stored."""
+    """Return the registry URL configured for pip or npm; it may contain a login, and is never stored."""
     program, query = ("pip", _pip_index) if address.ecosystem == "pypi" else ("npm", _npm_registry)
     url = await asyncio.to_thread(query, address.name)
     if url is not None and Address.of(url).is_web:
@@ -63,7 +63,7 @@ def _npm_registry(name: str) -> str | None:
 
 
 def _output(*command: str) -> str | None:
-    """Return the output of a program that runs in a neutral folder, without its `.npmrc`; None if it fails."""
+    """Return the output of a program, run in a neutral folder without a project's `.npmrc`; None if it fails."""
     try:
         done = run(
             command,
@@ -79,7 +79,7 @@ def _output(*command: str) -> str | None:
 
 
 class DocsCursor(TypedDict):
-    """The result of a walk over a site: whether it found any pages, and its own cursor."""
+    """The result of a walk over a site: whether it found any pages, and the cursor of the walk."""
 
     reached: bool
     cursor: Any
@@ -89,9 +89,10 @@ class DocsCursor(TypedDict):
 class PackageCursor:
     """The cursor of a package.
 
-    `at` is the URL of the registry's answer, `body` the hash of that answer; its validators are part of the cursor and
-    not of an item, since they hold for everything that was read from it. `docs` is the documentation that the package
-    names, `root` the start of the walk over it, once that is decided; `sites` are the cursors of the walks.
+    `at` is the URL of the registry's response and `body` the hash of that response. Its validators are stored here and
+    not with an item, since everything read from the response depends on them. `docs` is the documentation URL that the
+    package declares; `root` is the URL where the walk over it starts, once that is decided. `sites` holds the cursors
+    of the walks.
     """
 
     at: str | None = None
@@ -108,7 +109,7 @@ class PackageCursor:
 
     @classmethod
     def of(cls, cursor: Cursor) -> "PackageCursor":
-        """Return the stored cursor, or an empty one if there is none that can be read."""
+        """Return the stored cursor; an empty cursor if none is stored or it cannot be read."""
         return parse_stored(cursor, cls) or cls()
 
     def to_cursor(self) -> dict[str, Any]:
@@ -117,7 +118,7 @@ class PackageCursor:
 
 
 class ResolvedRelease(NamedTuple):
-    """A release, and the answer that it was read from with the hash of its body."""
+    """A release, with the URL, validators and body hash of the response that it was read from."""
 
     release: Release
     at: str
@@ -127,13 +128,13 @@ class ResolvedRelease(NamedTuple):
 
     @classmethod
     def of(cls, release: Release, url: str, response: Response) -> "ResolvedRelease":
-        """Return a release that was read from an answer."""
+        """Return the release with the data of the response that it was read from."""
         return cls(release, url, response.etag, response.last_modified, body_hash(response.body).hex())
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Resolves the release that an address means. An answer that did not change since the last run is not read."""
+    """Resolves the release that an address names; a response that is the same as in the last run is not read."""
 
     client: Client
     index: Index
@@ -142,7 +143,7 @@ class Lookup:
     before: PackageCursor
 
     async def resolve(self, *, prereleases: bool) -> ResolvedRelease | None:
-        """Return the release, or None if the registry's answer is the same as last time."""
+        """Return the release; None if the registry's response is the same as in the last run."""
         name, wanted = self.address.name, self.address.wanted
         try:
             spec = VersionSpec.parse(wanted)

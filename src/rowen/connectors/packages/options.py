@@ -1,4 +1,4 @@
-"""Packages by address (`pypi:name`, `npm:@scope/name@version`, stored as `pkg:…`), and their options."""
+"""Package addresses (`pypi:name`, `npm:@scope/name@version`, stored as `pkg:…`) and options of packages."""
 
 import re
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
@@ -21,7 +21,7 @@ _WEB_ADDRESS = re.compile(r"https?://[^/?#@\s]+(?:[/?#]\S*)?", re.IGNORECASE)
 
 
 class PackageAddress(NamedTuple):
-    """A package; `wanted` is the version, range or tag that a user named, and empty for the latest release."""
+    """A package; `wanted` is the version, range or tag that the user named, or empty for the latest release."""
 
     ecosystem: Ecosystem
     name: str
@@ -29,7 +29,7 @@ class PackageAddress(NamedTuple):
 
     @classmethod
     def parse(cls, ecosystem: Ecosystem, text: str) -> "PackageAddress | None":
-        """Parse `name`, `name@version` or `@scope/name@version`."""
+        """Parse `name`, `name@version` or `@scope/name@version`; return None if the name is invalid."""
         at = text.rfind("@")
         name, wanted = (text[:at], text[at + 1 :].strip()) if at > 0 else (text, "")
         if ecosystem == "pypi":
@@ -48,18 +48,18 @@ class PackageAddress(NamedTuple):
 
     @property
     def url(self) -> str:
-        """Return the URL of the source and of the package's page, which stays the same from release to release."""
+        """Return the URL of the source and of the package's page; it does not change with new releases."""
         wanted = f"@{quote(self.wanted, safe='.+!*~')}" if self.wanted else ""
         return f"pkg:{self.ecosystem}/{quote(self.name, safe='/')}{wanted}"
 
     @property
     def changelog_url(self) -> str:
-        """Return the URL of the changelog in the files of the release."""
+        """Return the URL of the changelog item that is read from the release archive."""
         return f"{self.url}?part=changelog"
 
 
 def recognise(ecosystem: Ecosystem, typed: str) -> str | None:
-    """Return the source URL of an address that a user typed."""
+    """Return the source URL for an address that a user typed; None if it names no package of this ecosystem."""
     for start in (f"{ecosystem}:", f"pkg:{ecosystem}/"):
         if typed.startswith(start):
             rest = typed.removeprefix(start)
@@ -71,7 +71,7 @@ def recognise(ecosystem: Ecosystem, typed: str) -> str | None:
 
 
 class PackageOptions(WebOptions):
-    """Options of a package; those of a site apply to its documentation."""
+    """Options of a package; the options inherited from `WebOptions` apply to its documentation."""
 
     secret_neutral: ClassVar[frozenset[str]] = WebOptions.secret_neutral | {"prereleases"}
 
@@ -93,20 +93,20 @@ class PackageOptions(WebOptions):
         raise ValueError("an address starts with http:// or https://")
 
     def listing(self) -> dict[str, Any]:
-        """Return the options under which the cursor of a package holds."""
+        """Return the options that the cursor of a package depends on."""
         return self.model_dump(mode="json", include={"registry", "docs", "changelog", "prereleases", "max_bytes"})
 
     @property
     def named_docs(self) -> str | None:
-        """Return the address of the documentation if the user named it."""
+        """Return the documentation URL that the user named; None if the user named none."""
         return None if self.docs in ("auto", "off") else self.docs
 
     def for_docs(self) -> WebOptions:
-        """Return the options of the documentation site; with headers only if the user named it, not the package."""
+        """Return the options of the documentation site; without headers unless the user named the site."""
         values = self.model_dump(include=set(WebOptions.model_fields))
         return WebOptions.model_validate(values if self.named_docs else {**values, "headers": {}})
 
     def for_changelog(self) -> WebOptions:
-        """Return the options of a changelog that is a page of its own, without those that select parts of a site."""
+        """Return the options for a changelog page, without the options that select parts of a site."""
         shared = {"language", "max_bytes", "robots", "delay_s", "concurrency"}
         return WebOptions(**self.model_dump(include=shared), max_pages=1, sitemap=False, llms=False)

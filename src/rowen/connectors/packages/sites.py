@@ -1,4 +1,4 @@
-"""The sites of a package, its documentation and a changelog that is a page: the links to them, and their walks."""
+"""The documentation site and the changelog page of a package: finds their URLs and reads them."""
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
@@ -33,7 +33,10 @@ _LETTERS = re.compile(r"[^a-z0-9]")
 
 
 def docs_of(links: Mapping[str, str], *, name: str, registry: str) -> str | None:
-    """Return the documentation site of a package; a homepage counts if its host or path has the package's name."""
+    """Return the documentation URL of a package; a homepage counts only if its URL contains the package's name.
+
+    A homepage at a usual documentation host counts as well.
+    """
     own = _LETTERS.sub("", name.lower().rpartition("/")[2])
     by_label = [(_LETTERS.sub("", label.lower()), url) for label, url in links.items()]
     for label, url in by_label:
@@ -48,7 +51,7 @@ def docs_of(links: Mapping[str, str], *, name: str, registry: str) -> str | None
 
 
 def changelog_of(links: Mapping[str, str], *, registry: str) -> str | None:
-    """Return the page with the changelog that a package names; of files on GitHub the raw file."""
+    """Return the changelog URL that a package declares; for a file on GitHub, the URL of the raw file."""
     for label, url in links.items():
         if _CHANGELOG.fullmatch(_LETTERS.sub("", label.lower())):
             if blob := _BLOB.match(url):
@@ -59,7 +62,7 @@ def changelog_of(links: Mapping[str, str], *, registry: str) -> str | None:
 
 
 def _site(url: str, registry: str) -> SplitResult | None:
-    """Return the parts of a URL if it leads to a site: no repository, and no page of the registry."""
+    """Return the parts of a URL; None if it leads to a repository or to a page of the registry."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -74,12 +77,12 @@ def _site(url: str, registry: str) -> SplitResult | None:
 
 
 def _moving(url: str) -> bool:
-    """Return whether a URL leads to the newest version."""
+    """Return whether the path of a URL contains a name such as `latest`, which follows the newest version."""
     return bool(_MOVING.search(urlsplit(url).path))
 
 
 def versioned(url: str, version: str) -> list[str]:
-    """Return the likely URLs of the documentation of one release, if the path says `latest` or the like."""
+    """Return likely documentation URLs of one release; empty unless the path contains a name such as `latest`."""
     parsed = parse(version)
     if parsed is None or not _moving(url):
         return []
@@ -90,7 +93,7 @@ def versioned(url: str, version: str) -> list[str]:
 
 
 async def settle(client: Client, url: str, version: str, *, robots: bool) -> str | None:
-    """Return the documentation of exactly this version, or else the URL itself; None if the site did not answer."""
+    """Return the documentation URL of exactly this version, otherwise `url`; None if the site did not respond."""
     rules = Robots(client) if robots else None
     try:
         start = url if _moving(url) else await _final_url(client, url, rules)
@@ -103,7 +106,7 @@ async def settle(client: Client, url: str, version: str, *, robots: bool) -> str
 
 
 async def _final_url(client: Client, url: str, robots: Robots | None) -> str | None:
-    """Return the URL after redirects if it answers with a page."""
+    """Return the URL after redirects; None if it does not respond with a page or robots.txt disallows it."""
     if robots is not None and not (await robots.rules(url)).allows(url):
         return None
     response = await client.get(url)
@@ -113,7 +116,7 @@ async def _final_url(client: Client, url: str, robots: Robots | None) -> str | N
 
 
 class _KnownOfSite:
-    """The stored state of a package, with the cursor of one site."""
+    """The stored state of a package, with the cursor of one of its sites."""
 
     def __init__(self, known: Known, cursor: Cursor) -> None:
         self.cursor: Cursor = cursor
@@ -122,18 +125,18 @@ class _KnownOfSite:
         self._known = known
 
     async def everything(self) -> AsyncIterator[Sequence[StoredState]]:
-        """Yield the stored pages, without the items that are no pages."""
+        """Yield the stored items with web URLs."""
         async for batch in self._known.everything():
             yield [item for item in batch if item.url.startswith("http")]
 
 
 @dataclass(slots=True)
 class DocsSite:
-    """One site of a package. `memory` is the cursor of the last walk; `had_pages` whether it found any.
+    """One site of a package. `memory` is the result of the last walk; `had_pages` is true if pages were ever found.
 
-    `named` is the address that the user gave for it; only its origin gets the headers. After a walk, `beyond` counts
-    the pages beyond the limit, and `trouble` is the reason to keep the stored pages. A site that never answered is a
-    failed item, and does not make the run partial: dead links are common.
+    `named` is the URL that the user gave for the site; headers are sent only to its origin. After a walk, `beyond`
+    counts the pages beyond the limit, and `trouble` is the reason why stored pages must be kept. A site that never
+    responded is a failed item and does not make the run partial, since dead links are common.
     """
 
     root: str
@@ -146,7 +149,7 @@ class DocsSite:
     beyond: int = 0
 
     async def walk(self, known: Known, tools: Tools) -> AsyncGenerator[Observation]:
-        """Walk its pages."""
+        """Read the pages of the site."""
         before = self.memory
         site = Web(self.root, self.options, tools, named=self.named)
         try:

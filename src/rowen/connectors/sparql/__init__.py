@@ -1,4 +1,4 @@
-"""SPARQL endpoints that describe datasets by DCAT."""
+"""SPARQL endpoints that describe datasets with DCAT."""
 
 import re
 from typing import TYPE_CHECKING, ClassVar
@@ -21,7 +21,7 @@ _EUROPA = "data.europa.eu"
 _ENDPOINT = f"https://{_EUROPA}/sparql"
 _PAGE = f"https://{_EUROPA}/data/catalogues/"
 _IRI = f"http://{_EUROPA}/88u/catalogue/"
-# The page for people in any language, the IRI, and the registry.
+# The web page in any language, the IRI, and the address in the registry.
 _PATH = re.compile(
     r"/(?:data/(?:[a-z]{2}/)?catalogues|88u/catalogue|api/hub/repo/catalogues)/([\w.~-]+)(?:/datasets)?/?"
 )
@@ -30,7 +30,10 @@ _SHORT = re.compile(r"[\w.~-]+")
 
 
 def page_of(address: str) -> str | None:
-    """Return the page of a catalogue of data.europa.eu, which identifies it, for any of its addresses."""
+    """Return the page URL of a data.europa.eu catalogue for any of its addresses; None for any other address.
+
+    The page URL identifies the catalogue as a source.
+    """
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -39,13 +42,13 @@ def page_of(address: str) -> str | None:
         return None
     if match := _PATH.fullmatch(parts.path):
         return _PAGE + match[1]
-    # A list of datasets that are chosen by one catalogue is that catalogue.
+    # A list of datasets that is filtered by one catalogue stands for this catalogue.
     chosen = parse_qs(parts.query).get("catalog", []) if _LIST.fullmatch(parts.path) else []
     return _PAGE + chosen[0] if len(chosen) == 1 and _SHORT.fullmatch(chosen[0]) else None
 
 
 def resolve_endpoint(url: str, catalogue: str | None) -> tuple[str, str | None]:
-    """Return the endpoint of a source, and the IRI of the catalogue if its URL or an option names one."""
+    """Return the endpoint of a source, and the IRI of the catalogue; None if neither URL nor option names one."""
     if page := page_of(url):
         url, catalogue = _ENDPOINT, page.removeprefix(_PAGE)
     is_short = catalogue is not None and ":" not in catalogue and urlsplit(url).hostname == _EUROPA
@@ -64,20 +67,20 @@ class Sparql(CatalogConnector):
 
     @classmethod
     def recognise(cls, address: str) -> str | None:
-        """Return the source URL of `sparql:https://…`, of an address in `/sparql`, or of a data.europa.eu page."""
+        """Return the source URL of `sparql:https://…`, a URL that ends in `/sparql`, or a data.europa.eu catalogue."""
         path = address.partition("?")[0].partition("#")[0]
         is_endpoint = address.startswith("sparql:") or _USUAL_PATH.search(path) or page_of(address)
         return cls.accept(address) if is_endpoint else None
 
     @classmethod
     def accept(cls, address: str) -> str | None:
-        """Return the endpoint at any web address."""
+        """Return the source URL for a web address; None for any other address."""
         url = web_url(address, cls.kind)
         return (page_of(url) or url) if url else None
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """Return the endpoint at an address, or below it, if it has a dataset."""
+        """Return the endpoint at an address or at its `/sparql`, if it contains a dataset."""
         url = probe.url if _USUAL_PATH.search(probe.base) else f"{probe.base}/sparql"
         body = urlencode({"query": _ASK}).encode()
         match await probe.json(url, accept=RESULTS, body=body, headers={"Content-Type": FORM}):

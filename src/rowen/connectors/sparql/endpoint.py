@@ -1,4 +1,4 @@
-"""Build queries for a SPARQL endpoint, read the rows of its answers, and tell complete answers from truncated ones."""
+"""Build queries for a SPARQL endpoint, read the rows of its responses, and detect truncated responses."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,14 +14,14 @@ from rowen.formats.rdf.graph import Blank, Iri, Literal, Term, short
 RESULTS = "application/sparql-results+json"
 _ACCEPT = f"{RESULTS}, application/json;q=0.5"
 FORM = "application/x-www-form-urlencoded"
-_CAP = 10_000  # limits of endpoints are multiples of it (Virtuoso: 10,000), so that a multiple may be cut off
+_CAP = 10_000  # endpoints limit rows to a multiple of this (Virtuoso: 10,000): so many rows may be truncated
 _TIMED_OUT = re.compile(r"S1T", re.IGNORECASE)
 
 Row = Mapping[str, Term]
 
 
 class Rows(NamedTuple):
-    """The rows of an answer; `is_cut` if the endpoint reached its maximum, not `in_time` if it reported a timeout."""
+    """The rows of a response; `is_cut` if it may be truncated, `in_time` is false after a timeout of the endpoint."""
 
     rows: Sequence[Row]
     is_cut: bool = False
@@ -30,14 +30,17 @@ class Rows(NamedTuple):
 
 
 class Endpoint:
-    """One endpoint; requests are posted as forms, since queries are too long for addresses."""
+    """A SPARQL endpoint; queries are sent by POST, since they are too long for URLs."""
 
     def __init__(self, portal: PortalClient, url: str) -> None:
         self._portal = portal
         self._url = url
 
     async def ask(self, query: str, *names: str, could_be_less: bool = False, once: bool = False) -> Rows:
-        """Return the rows with these variables; `TooMuchError` if the query `could_be_less`, or is sent `once`."""
+        """Return the rows with these variables.
+
+        If the query `could_be_less` or is sent only `once`, raise `TooMuchError` when the endpoint is too slow for it.
+        """
         response = await self._portal.request(
             self._url,
             body=urlencode({"query": query}, errors="surrogatepass").encode(),
@@ -54,7 +57,7 @@ class Endpoint:
 
 
 def read_rows(answer: Any, where: str, *names: str) -> list[Row]:
-    """Return the rows of results in JSON, without cells that are unbound or unreadable."""
+    """Return the rows of JSON results, without unbound and unreadable cells."""
     try:
         head, bindings = answer["head"].get("vars"), answer["results"]["bindings"]
     except (TypeError, KeyError, AttributeError):
@@ -95,21 +98,21 @@ _SAFE = re.compile(r"[a-zA-Z][\w+.-]*:[^\x00-\x20\x7f\ud800-\udfff<>\"{}|\\^`]*"
 
 
 def floor_of(since: datetime) -> str:
-    """Return the first day to request: dates are compared as texts, and zones move them by most of a day."""
+    """Return the day before `since`: dates are compared as strings, and time zones shift them by up to a day."""
     return (since - timedelta(days=1)).date().isoformat()
 
 
 class Queries:
-    """The queries for the datasets of an endpoint, of one of its graphs, or of one catalogue in it."""
+    """Builds the queries for the datasets of an endpoint, of one of its graphs, or of one catalogue."""
 
     def __init__(self, graph: str | None = None, catalogue: str | None = None) -> None:
         self._from = f"FROM <{graph}>\n" if graph else ""
         self._catalogue = catalogue
-        # The catalogue comes first, since it leaves a small part of the endpoint.
+        # The catalogue comes first, since it selects a small part of the endpoint.
         self._listed = f"VALUES ?lists {_LISTS} <{catalogue}> ?lists ?d . " if catalogue else ""
 
     def identifiers(self, after: str, since: datetime | None, limit: int) -> str:
-        """Return the query for the next identifiers behind one, by their code points."""
+        """Return a query for the next identifiers after `after`, sorted by code points."""
         behind = f"FILTER(STR(?d) > {_quoted(after)})" if after else ""
         return (
             f"{_PREFIXES}SELECT DISTINCT (STR(?d) AS ?iri)\n{self._from}"
@@ -124,17 +127,17 @@ class Queries:
         )
 
     def catalogue(self) -> str:
-        """Return the query for one statement about the catalogue."""
+        """Return a query for one RDF statement about the catalogue, to test whether the catalogue exists."""
         return f"{_PREFIXES}SELECT ?p\n{self._from}WHERE {{ <{self._catalogue}> ?p ?o }}\nLIMIT 1"
 
     def count(self, since: datetime | None) -> str:
-        """Return the query for the number of datasets, each counted once."""
+        """Return a query for the number of distinct datasets."""
         return f"{_PREFIXES}SELECT (COUNT(DISTINCT ?d) AS ?n)\n{self._from}WHERE {{ {self._all(since)} }}"
 
     def descriptions(self, iris: Sequence[str]) -> str:
-        """Return the query for all statements about some datasets, their parts and their files."""
+        """Return a query for all RDF statements about some datasets, their parts and their files."""
         these = "VALUES ?d { " + " ".join(f"<{iri}>" for iri in iris) + " }"
-        # Filters stand next to what they are about: a link may lead to a whole catalog, which must not be followed.
+        # Each filter follows its pattern directly: a link may lead to a whole catalog, which must not be followed.
         return (
             f"{_PREFIXES}SELECT ?d ?s ?p ?o ?end\n{self._from}WHERE {{\n"
             f"{{ {these} ?d ?p ?o . BIND(?d AS ?s) }}\n"
@@ -156,7 +159,7 @@ class Queries:
 
 
 def is_safe(iri: str) -> bool:
-    """Return whether an IRI can be part of a query."""
+    """Return whether an IRI can be inserted in a query."""
     return bool(_SAFE.fullmatch(iri))
 
 

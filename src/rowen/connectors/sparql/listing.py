@@ -1,4 +1,4 @@
-"""The datasets of a SPARQL endpoint: identifiers in their order, then their descriptions, batch by batch."""
+"""Lists the datasets of a SPARQL endpoint: identifiers in their order, then their descriptions in batches."""
 
 import re
 from collections.abc import AsyncGenerator, Sequence
@@ -18,10 +18,10 @@ from rowen.formats.json import payload_of
 from rowen.formats.rdf.graph import Graph, Iri, Literal, short
 from rowen.model.items import Failed
 
-# At once: half of the least limit of endpoints in use, so that an answer of so many is our limit and not theirs.
+# Identifiers per query: half of the lowest limit of known endpoints, so that a full response is not truncated by them.
 IDENTIFIERS = 5000
-_SUSPICIOUS = 5  # limits are round: a last page whose length divides by it is confirmed by one more query
-_GROWING = 8  # good batches before a larger one is tried: a failed one costs up to `timeout_s`
+_SUSPICIOUS = 5  # limits are round: if the length of the last page is divisible by this, one more query confirms it
+_GROWING = 8  # successful batches before a larger batch is tried, since a failed batch costs up to `timeout_s`
 _NAMES = ("d", "s", "p", "o", "end")
 _IRI = re.compile(r"[a-zA-Z][\w+.-]*:[^\s<>\"{}|\\^`]+")
 
@@ -39,11 +39,11 @@ def _check_catalogue(value: str) -> str:
 
 
 class SparqlOptions(CatalogOptions):
-    """Options of kind `sparql`; `language` is the one to prefer where a record has several."""
+    """Options of kind `sparql`; `language` is the preferred language where a record has several."""
 
     secret_neutral: ClassVar[frozenset[str]] = CatalogOptions.secret_neutral | {"graph", "catalogue"}
 
-    # Their names fill a query of some 20 kB; a failed request is repeated for fewer datasets.
+    # The IRIs of 256 datasets take about 20 kB in a query; a failed request is repeated for fewer datasets.
     page_size: int = option(default=256, ge=1, le=10_000, description="number of datasets in one query")
     graph: str | None = option(
         default=None, check=_check_graph, description="IRI of the named graph to read, instead of the default graph"
@@ -61,7 +61,7 @@ class SparqlOptions(CatalogOptions):
 
 
 class Identified(Listing):
-    """The listing of an endpoint: all datasets, series and services that have an IRI."""
+    """The listing of an endpoint: all datasets, dataset series and data services that have an IRI."""
 
     version = SparqlOptions.record_version
     dated = True
@@ -79,7 +79,7 @@ class Identified(Listing):
     async def read_pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
-        """Yield the datasets behind a place, the first one by default; all of them, or those modified since."""
+        """Yield the datasets after `place`, or from the beginning; with `since`, only datasets modified later."""
         after, listed, doubt = place.get("after", "") if isinstance(place, dict) else "", 0, None
         declared = await self.count() if since is None else None
         if declared == 0 and self._catalogue is not None:
@@ -106,7 +106,7 @@ class Identified(Listing):
                 batch, waiting = waiting[: self._batch], waiting[self._batch :]
                 rows = await self._describe(batch, since)
                 yield ListingPage(rows, {"after": batch[-1]}, declared, answer.clock)
-            # If the list may have been cut, request what follows.
+            # If the list may have been truncated, request the next identifiers.
             if not iris or iris[-1] == after:
                 break
             if declared is not None and listed >= declared and len(iris) < IDENTIFIERS:
@@ -119,7 +119,7 @@ class Identified(Listing):
         yield ListingPage((), None, declared, answer.clock, doubt)
 
     async def count(self, since: datetime | None = None) -> int | None:
-        """Return the number of datasets, or of those modified since; None if that is too much for the endpoint."""
+        """Return the number of datasets, or of datasets modified after `since`; None if the endpoint fails."""
         try:
             answer = await self._endpoint.ask(self._queries.count(since), "n", could_be_less=True)
         except SourceError as problem:
@@ -130,7 +130,7 @@ class Identified(Listing):
         return int(count.text) if isinstance(count, Literal) and re.fullmatch(r"\d{1,12}", count.text) else None
 
     async def read_record(self, url: str, handle: str | None = None) -> Row | None:
-        """Return one dataset by its IRI, if that is known."""
+        """Return one dataset by its IRI, which `handle` contains; None if `handle` does not belong to `url`."""
         if handle is None or item_url(Graph(), Iri(handle), self._url) != url:
             return None
         if not is_safe(handle):
@@ -143,7 +143,7 @@ class Identified(Listing):
         return self._row(Iri(handle), graph, frozenset({Iri(handle)}), None)
 
     async def _describe(self, iris: Sequence[str], since: datetime | None) -> list[Row]:
-        """Return the rows of some datasets; request halves as long as the answer is too large or was cut off."""
+        """Return the rows of some datasets; split the request while the response is too large or truncated."""
         safe = [iri for iri in iris if is_safe(iri)]
         rows = [self._given_up(iri, "its IRI cannot be part of a query") for iri in iris if not is_safe(iri)]
         if not safe:
@@ -164,7 +164,7 @@ class Identified(Listing):
         return rows + await one_by_one(lambda iri: self._row(Iri(iri), graph, items, since), safe)
 
     async def _request(self, iris: Sequence[str]) -> Rows:
-        """Return the statements about datasets; if a request for one fails, retry once if the endpoint answers."""
+        """Return the RDF statements about datasets; retry a request for one dataset if the endpoint still responds."""
         query = self._queries.descriptions(iris)
         try:
             return await self._endpoint.ask(query, *_NAMES, could_be_less=True)
@@ -175,7 +175,7 @@ class Identified(Listing):
         return await self._endpoint.ask(query, *_NAMES, could_be_less=True)
 
     async def _halves(self, iris: Sequence[str], since: datetime | None) -> list[Row] | None:
-        """Return the rows of two requests for half of the datasets each; None for a single dataset."""
+        """Split the datasets in two halves, and return the rows of both; None for a single dataset."""
         if len(iris) == 1:
             return None
         middle = self._batch = len(iris) // 2
@@ -190,12 +190,12 @@ class Identified(Listing):
         return Failed(url, f"The dataset cannot be read: {why}.", payload=payload)
 
     async def _cut(self, iri: str, graph: Graph, answer: Rows) -> list[Row]:
-        """Return a dataset whose statements were cut off; without any statement it may be gone by now."""
+        """Return a failed row for a dataset with a truncated description; no row if the dataset no longer exists."""
         if Iri(iri) not in graph:
             try:
                 answer = await self._endpoint.ask(self._queries.existence(iri), "iri", could_be_less=True)
             except (TooMuchError, UnreadableError):
-                exists = True  # only an empty answer proves that it is gone
+                exists = True  # only an empty response proves that the dataset is gone
             else:
                 exists = answer.is_cut or bool(answer.rows)
             return [self._given_up(iri, "the endpoint lists it, but does not describe it")] if exists else []
@@ -213,7 +213,7 @@ class Identified(Listing):
             what="dataset",
         )
         modified = row.modified
-        # Whole days were requested: a date before `since` is within the day of `since`, or none.
+        # Whole days were requested, so a date shortly before `since` does not prove that the dataset is older.
         if modified is not None and since is not None and modified < since:
             floor = datetime.fromisoformat(floor_of(since)).replace(tzinfo=UTC)
             modified = None if modified >= floor else modified
@@ -225,7 +225,7 @@ def _payload(graph: Graph, node: Iri) -> bytes | None:
 
 
 def _graph_of(answer: Rows) -> tuple[Graph, set[str]]:
-    """Return the graph of the rows, and the datasets that they complete."""
+    """Return the RDF graph of the rows, and the datasets whose description is complete."""
     graph, closed = Graph(), set[str]()
     for row in answer.rows:
         subject, name, value = row.get("s"), row.get("p"), row.get("o")

@@ -1,4 +1,4 @@
-"""Sites: crawled once, refreshed by conditional requests, with exactly the result of a new crawl."""
+"""Websites: crawled once, then refreshed by conditional requests, with exactly the result of a new crawl."""
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing
@@ -37,8 +37,8 @@ from rowen.net.client import Client
 from rowen.net.credentials import Credentials
 from rowen.net.robots import Robots, RobotsRules
 
-# Of pages that differed before, one may become the same as another: that is an edit. Three that do are one page in
-# front of them, such as a login. A walk may lose more, since it sees how large the site is.
+# If one page becomes equal to another, that is an edit. If three become equal, one page stands in
+# front of them, such as a login. A walk may lose more texts, since it knows the size of the site.
 _LOSABLE = 1
 
 _FALSE_DATE = "The sitemap called a page unchanged that has changed; the next run requests every page."
@@ -48,7 +48,7 @@ _NO_PAGE = "it is no page of its own any more"
 
 
 class Web:
-    """A connector for a site or a single page; the origin of `named`, if it is not `url`, gets the headers."""
+    """A connector for a site or a single page; the headers are sent to the origin of `named`, by default of `url`."""
 
     kind: ClassVar[str] = "web"
     Options: ClassVar[type[Options]] = WebOptions
@@ -61,7 +61,7 @@ class Web:
 
     @classmethod
     def recognise(cls, address: str) -> str | None:
-        """Return a web address, also one without its scheme."""
+        """Return the URL of a web address, which may lack its scheme; None for any other address."""
         place = Address.of(address)
         if not place.scheme and "." in address.partition("/")[0] and not address.startswith((".", "/", "~")):
             place = Address.of(f"https://{address}")
@@ -75,12 +75,12 @@ class Web:
 
     @classmethod
     def covers(cls, url: str, options: WebOptions, addresses: Sequence[str]) -> bool:
-        """Return whether one of these addresses is within the scope of a site."""
+        """Return whether one of the addresses is within the scope of the site."""
         scope = SiteScope(url, options)
         return any((page := scope.page(address)) is not None and scope.takes(page.url) for address in addresses)
 
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
-        """Walk the site from its root."""
+        """Crawl the site from its root."""
         async with self._tools.client() as client, AsyncExitStack() as closing:
             robots, rules = await self._begin(client)
             hints = await gather(client, self._url, self._options, rules, self._tools.parse)
@@ -110,7 +110,7 @@ class Web:
         yield Complete(beyond=crawl.beyond, generated=crawl.generated) if why is None else Incomplete(why)
 
     async def look(self, known: Known, urls: Sequence[str]) -> AsyncGenerator[Observation]:
-        """Check some pages again, with the boilerplate that all others were read with."""
+        """Check the pages with these URLs, and remove the boilerplate that the last walk found."""
         memory = await self._cursor(known)
         if not memory.studied:
             for url in urls:
@@ -136,7 +136,10 @@ class Web:
         return robots, rules
 
     async def _cursor(self, known: Known) -> SiteCursor:
-        """Return the cursor; for a package only the pages of its site count, not its other items."""
+        """Return the cursor; if stored pages were not read with its boilerplate, mark it as not studied.
+
+        Only pages within the scope are counted, since a package also has other items.
+        """
         cursor = SiteCursor.of(known.cursor, reading=self._options.leading)
         if cursor.pages is not None and cursor.pages < known.count:
             scope, stored = SiteScope(self._url, self._options), 0
@@ -158,9 +161,10 @@ class Web:
 
 @dataclass
 class PageLook:
-    """A check of some pages without a walk: their present content, at their stored depths and URLs.
+    """Checks single pages without a walk: reads their current content, at their stored depths and URLs.
 
-    Redirects, canonical addresses, exclusions and new boilerplate are left to a walk, which reads all pages anew.
+    It skips redirects, canonical addresses, excluded pages and new boilerplate. These need a walk, which reads all
+    pages again.
     """
 
     root: str
@@ -177,7 +181,7 @@ class PageLook:
         self._front = Interstitials(_LOSABLE if self.known.losable < self.known.count else None)
 
     async def observations(self, urls: Sequence[str]) -> AsyncGenerator[Observation]:
-        """Yield the observation of each page; new texts come last, once they are known to be no interstitials."""
+        """Yield the observation of each page; new texts come last, once it is known that they are no interstitials."""
         stored = await self.known.look_up(urls)
         pages = [stored[url] for url in urls if url in stored]
 

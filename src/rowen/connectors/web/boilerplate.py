@@ -1,8 +1,8 @@
-"""The boilerplate of a site: blocks around the text and parts of the title that its pages share, learned from a few.
+"""The boilerplate of a site: text blocks and parts of titles that its pages share, learned from a few pages.
 
-A menu without a name, a version, a build stamp, a date in the footer, the name of the site behind each title: they
-change with every release and say nothing about a page. Boilerplate is a function of the site's first pages alone, as
-they are now, so a refresh and a rebuild always agree on it.
+Examples are a menu, a version, a build stamp, a date in the footer, and the name of the site after each title. They
+change with every release and say nothing about a page. Boilerplate depends only on the current content of the site's
+first pages, so that a refresh and a rebuild always find the same.
 """
 
 import re
@@ -14,40 +14,40 @@ from typing import Any, NamedTuple
 
 from rowen.model.items import Document
 
-# Pages that are read before the walk, which does not request them again. With half of it, each would have to share a
+# Pages that are read before the walk, which does not request them again. With half as many, each would have to share a
 # block (see below); with twice as many, a refresh requests twice as many pages before it can begin.
 SAMPLE = 8
-# Minimum number of pages with a block: two or three may share a paragraph of text.
+# Minimum number of pages that share a block; two or three pages may share an ordinary paragraph.
 LEAST_PAGES = 4
-# Of the pages that are read, 5 of 8. At 1.0, one page without the usual footer would keep that footer in the text of
-# all others; at 0.3, the blocks that the pages of one section share would be cut from them.
+# Share of the pages: 5 of 8. At 1.0, one page without the usual footer would keep that footer in the text of
+# all others; at 0.3, blocks that only the pages of one section share would be removed.
 SHARE = 0.6
-# Blocks at each end of a page that can be learned. Without a limit, pages would be compared whole, text and all.
+# Maximum number of boilerplate blocks at each end of a page. Without a limit, complete texts would be compared.
 LONGEST_RUN = 12
 
-# Positions where a title may be cut: at a space, with the mark that follows the word before, or at a mark that needs no
+# Positions where a title may be cut: at a space, together with a mark before it, or at a mark that needs no
 # space.
 _GAP = re.compile(r"(?<![:;,|·•»›—–~/])[:;,|·•»›—–~/]*+\s++|[|:·•»›—–]++")
 _BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"))
-# Of words that only a space separates, one is too few to name a site, unless it is a version.
+# Minimum number of words in a site's name that only a space separates from the rest, unless it is a version.
 LEAST_WORDS = 2
-# Several pages may have the same title. But an affix of only one or two different titles may be the subject of pages.
+# Minimum number of different rests. An affix of only one or two different titles may be the subject of the pages.
 LEAST_RESTS = 3
-# Characters that may stand around the name of a site.
+# Characters that may surround the name of a site.
 _MARKS = " ()[]{}:;,|·•»›—–~/-"
-# The name of a site with its version takes half of it. Longer titles are sentences, which have no affixes.
+# The name of a site with its version takes half of this. Longer titles are sentences, which have no affixes.
 LONGEST_TITLE = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Affixes:
-    """Beginnings and endings of titles that say nothing about a page."""
+    """Prefixes and suffixes of titles that say nothing about a page."""
 
     prefixes: frozenset[str] = frozenset()
     suffixes: frozenset[str] = frozenset()
 
     def strip(self, title: str) -> str:
-        """Return the title without the longest of these endings and beginnings, unless nothing else is left."""
+        """Return the title without its longest known suffix and prefix, unless nothing else is left."""
         own = title
         for suffix in sorted(self.suffixes, key=len, reverse=True):
             if own.endswith(suffix) and own[: -len(suffix)].strip():
@@ -61,10 +61,10 @@ class Affixes:
 
 
 def learn_affixes(titles: Sequence[str], *, needed: float) -> Affixes:
-    """Return the endings and beginnings that at least `needed` titles share, each beside something else.
+    """Return the prefixes and suffixes that at least `needed` titles share; the rests of these titles must differ.
 
-    The first title is that of the front page. If it is more than a word, and marked off as a whole in another title, it
-    is the name of the site.
+    The first title is that of the front page. If it has more than one word, and is separated as a whole in another
+    title, it is the name of the site.
     """
     short = [title for title in titles if len(title) <= LONGEST_TITLE]
     front = titles[0] if titles else ""
@@ -74,7 +74,10 @@ def learn_affixes(titles: Sequence[str], *, needed: float) -> Affixes:
 
 
 def _common_affixes(titles: Sequence[str], needed: float, front: str, *, at_end: bool) -> frozenset[str]:
-    """Return the affixes of enough titles; if there is none, the longest unmarked one of nearly all titles."""
+    """Return the affixes that enough titles share, separated by a mark.
+
+    If there is none, return the longest affix that nearly all titles share without a mark.
+    """
     rests: dict[tuple[str, bool], list[str]] = defaultdict(list)
     for title in titles:
         for gap in _GAP.finditer(title):
@@ -106,7 +109,7 @@ def _digest(block: str) -> str:
 
 
 class Edge(NamedTuple):
-    """The title of one page, and the digests of the blocks near its top and its bottom, without headings."""
+    """The title of a page, and the hashes of the text blocks at its top and bottom, without headings."""
 
     body: bytes | None
     top: tuple[str, ...]
@@ -115,7 +118,7 @@ class Edge(NamedTuple):
 
     @classmethod
     def of(cls, document: Document) -> "Edge":
-        """Return the hashes of the first and last text blocks of a page, without headings."""
+        """Return the edge of a page; `body` is the hash of its body."""
         blocks = document.text.split("\n\n")
         top, bottom = (
             tuple(_digest(block) for block in some if block.strip() and not block.startswith("#"))
@@ -125,7 +128,7 @@ class Edge(NamedTuple):
 
     @classmethod
     def from_json(cls, value: Sequence[Any]) -> "Edge":
-        """Return the edges in a cursor; raise `ValueError` for anything else."""
+        """Return the edge in a cursor; raise `ValueError` if the value is invalid."""
         match value:
             case [str() | None as body, list() as top, list() as bottom, str() as title]:
                 return cls(bytes.fromhex(body) if body else None, tuple(top), tuple(bottom), title)
@@ -133,20 +136,20 @@ class Edge(NamedTuple):
                 raise ValueError("it has an invalid edge")
 
     def to_json(self) -> list[Any]:
-        """Return the edges as part of a cursor."""
+        """Return the edge as JSON for a cursor."""
         return [self.body.hex() if self.body else None, list(self.top), list(self.bottom), self.title]
 
 
 @dataclass(frozen=True, slots=True)
 class Boilerplate:
-    """Digests of the boilerplate blocks at the top and at the bottom of pages, and the affixes of titles."""
+    """Hashes of the boilerplate blocks at the top and bottom of pages, and the affixes of titles."""
 
     top: frozenset[str] = frozenset()
     bottom: frozenset[str] = frozenset()
     titles: Affixes = field(default_factory=Affixes)
 
     def strip(self, document: Document) -> Document:
-        """Return the document without its boilerplate; a text or a title of nothing else stays as it is."""
+        """Return the document without boilerplate; a text or title that is only boilerplate stays unchanged."""
         text, title = document.text, self.titles.strip(document.title)
         if self.top or self.bottom:
             blocks = text.split("\n\n")
@@ -162,12 +165,12 @@ class Boilerplate:
         return replace(document, text=text, title=title)
 
     def to_json(self) -> list[list[str]]:
-        """Return the boilerplate as part of a cursor."""
+        """Return the boilerplate as JSON for a cursor."""
         return [sorted(self.top), sorted(self.bottom), sorted(self.titles.prefixes), sorted(self.titles.suffixes)]
 
     @classmethod
     def of(cls, value: object) -> "Boilerplate":
-        """Return the boilerplate in a cursor, with or without affixes; nothing for anything else."""
+        """Return the boilerplate in a cursor, with or without affixes; empty boilerplate if the value is invalid."""
         match value:
             case [list() as top, list() as bottom, *rest]:
                 return cls(_strings(top), _strings(bottom), Affixes(*map(_strings, rest[:2])))
@@ -180,7 +183,7 @@ def _strings(values: object) -> frozenset[str]:
 
 
 def learn(edges: Sequence[Edge]) -> Boilerplate:
-    """Return the boilerplate of the pages with these edges: the blocks and affixes that most of them share."""
+    """Return the blocks and affixes that most of the pages share; empty for fewer than `LEAST_PAGES` pages."""
     if len(edges) < LEAST_PAGES:
         return Boilerplate()
     needed = max(LEAST_PAGES, SHARE * len(edges))

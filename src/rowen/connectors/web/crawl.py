@@ -1,7 +1,8 @@
-"""A walk over a site, breadth first, in an order that depends on the site alone.
+"""A breadth-first walk over a site, in an order that depends only on the site.
 
-Answers are awaited out of order but taken in order: links are followed in the same order, to the same depth and up to
-the same limit, whether pages come whole or as "not modified". So a refresh walks as a rebuild would.
+Responses may arrive in any order, but are handled in the order of the walk. Links are followed in the same order, to
+the same depth and up to the same limit, whether a page is received completely or as "not modified". A refresh
+therefore visits the same pages as a rebuild.
 """
 
 import asyncio
@@ -42,26 +43,26 @@ from rowen.model.items import Checkpoint, Document, Fetched, Gone, Observation, 
 from rowen.model.url import canonical
 from rowen.net.robots import Robots
 
-# A slow page does not stop the walk; the pace per host is set elsewhere.
+# More than one, so that a slow page does not stop the walk; the pace per host is set elsewhere.
 DEFAULT_CONCURRENCY = 3
-# Visits in progress for each parallel request: pages come out of order, and are taken in order. Twice as many would
+# Visits in progress for each parallel request: pages arrive out of order, and are handled in order. Twice as many would
 # only wait in memory; with one each, a slow page would hold up all others.
 AHEAD = 4
-# For sites that are requested one page at a time.
+# Minimum, for sites that are requested one page at a time.
 LEAST_AHEAD = 8
-# Pages that are looked up by one statement, instead of one each.
+# Pages that are looked up by one SQL statement.
 LOOKED_UP = 128
-# Half of the 20 that browsers follow: each is a request.
+# Browsers follow 20; each redirect is a request.
 MOST_REDIRECTS = 10
-# Requests: a site of ten thousand pages that is rearranged costs a tenth more, once.
+# Maximum number of requests for vanished pages: a rearranged site of ten thousand pages costs a tenth more, once.
 MOST_VANISHED = 1000
-# URLs that may be requested for each page of `max_pages`: redirects and second names lead to pages, but some lead on
-# without end. A walk that is cut off here is not complete, and deletes nothing.
+# URLs that may be requested for each page of `max_pages`: redirects and second URLs lead to pages, but some continue
+# without end. A walk that is stopped here is not complete, and deletes nothing.
 REQUESTS_PER_PAGE = 20
 # The minimum for sources of a few pages, where a list of redirects would use it up.
 LEAST_REQUESTS = 1000
-# With more requests than that, a walk on which half of them failed proves nothing about the rest; on a site of ten
-# pages single pages failed, which are quarantined one by one.
+# If a walk has more requests than this and half of them failed, it proves nothing about the rest. On a site of ten
+# pages, failed pages are quarantined one by one.
 LEAST_DOUBTED = 10
 
 _RESELECT = "If the site has a new design, set the option select of the source to the part to keep."
@@ -80,9 +81,9 @@ class _PageVisit(NamedTuple):
 
 
 class Crawl:
-    """One walk. `memory` is the cursor for the next one; `unproven` is the reason that pages may have been missed.
+    """One walk. `memory` is the cursor for the next walk; `unproven` is the reason why pages may have been missed.
 
-    `beyond` counts addresses that were not requested because of the limit of pages.
+    `beyond` counts the URLs that were not requested because of the limit of pages.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class Crawl:
         self._robots = robots
         self._before = memory
         self._dates = dates
-        # The copies of these are older than the last request.
+        # The stored copies of failed pages are older than the last request.
         self._failed = frozenset(item.url for item in known.failed)
         self._ahead = max(LEAST_AHEAD, AHEAD * (options.concurrency or DEFAULT_CONCURRENCY))
         self._scope = SiteScope(root, options)
@@ -124,29 +125,29 @@ class Crawl:
 
     @property
     def known(self) -> int:
-        """Return the number of pages that are expected so far: those that were taken, and places still to visit."""
+        """Return the number of pages expected so far: the pages that were read, and the URLs still to visit."""
         return min(self._options.max_pages, self._count + len(self._met) - self._requested)
 
     @property
     def refused(self) -> bool:
-        """Return whether pages were refused as interstitials: then the cursor stays as it was."""
+        """Return whether pages were refused as interstitials; then the stored cursor must stay unchanged."""
         return self._front.why is not None
 
     async def walk(self, seeds: Iterable[str] = ()) -> AsyncGenerator[Observation]:
-        """Visit all pages that the root and the seeds lead to."""
+        """Visit all pages that are reachable from the root and the seeds."""
         self._meet(self._root, 0)
         for seed in seeds:
             self._meet(seed, 1)
         await self._study_site()
         if not self._known.count:
-            # All pages of a first crawl that is killed were read with this boilerplate.
+            # If a first crawl is killed, all its pages were read with this boilerplate.
             yield Checkpoint(
                 SiteCursor(
                     boilerplate=self.memory.boilerplate, edges=self.memory.edges, reading=self.memory.reading
                 ).to_cursor()
             )
         elif not self._study.trusted:
-            # A walk that is killed leaves pages that were read with other boilerplate than the rest.
+            # If this walk is killed, some stored pages were read with other boilerplate than the rest.
             yield Checkpoint(replace(self._before, pages=0).to_cursor())
         under_way: deque[_PageVisit] = deque()
         try:
@@ -172,7 +173,7 @@ class Crawl:
             await end(visit.answer for visit in under_way)
         async for redirected in self._redirects_of_vanished():
             yield redirected
-        # A source of one page watches it, and no other.
+        # A source with `max_pages` 1 leaves no pages out.
         self.beyond = len(under_way) + len(self._queue) if self._options.max_pages > 1 else 0
         for document in self._front.rest():
             yield Fetched(document)
@@ -188,7 +189,10 @@ class Crawl:
             self.unproven = f"{len(self._troubles)} of {self._requested} pages could not be read."
 
     async def _redirects_of_vanished(self) -> AsyncGenerator[Observation]:
-        """Request pages that lost their links, as many as there are new ones: a rearranged site redirects them."""
+        """Request stored pages that are no longer linked, up to the number of new pages.
+
+        A rearranged site redirects old URLs to new ones.
+        """
         if not self._new or self.unproven or self._options.max_pages == 1:
             return
         left = min(self._new, MOST_VANISHED)
@@ -206,7 +210,7 @@ class Crawl:
                 return
 
     async def _target(self, stored: StoredState) -> PageUrl | None:
-        """Return the page of this walk that a stored address redirects to."""
+        """Return the page of this walk that a stored URL redirects to; None if there is none."""
         url = stored.url
         for _ in range(MOST_REDIRECTS):
             answer = await self._request_place(_Place(url, stored.depth or 1), None, None)
@@ -217,11 +221,11 @@ class Crawl:
         return None
 
     async def _send_out(self, under_way: deque[_PageVisit]) -> None:
-        """Keep enough visits in progress, each with the stored state of its URL."""
+        """Start visits until enough are in progress, each with the stored state of its URL."""
         wanted = min(self._ahead, self._options.max_pages - self._count) - len(under_way)
         places = [self._queue.popleft() for _ in range(min(len(self._queue), wanted))]
         if not all(place.url in self._looked_up for place in places):
-            # In the same statement the stored state of the next places.
+            # The same SQL statement looks up the next URLs.
             coming = islice(self._queue, max(0, LOOKED_UP - len(places)))
             urls = [place.url for place in (*places, *coming) if place.url not in self._looked_up]
             states = await self._known.look_up(urls)
@@ -232,7 +236,7 @@ class Crawl:
             under_way.append(_PageVisit(place, stored, answer))
 
     async def _study_site(self) -> None:
-        """Learn the boilerplate of a site of several pages, and find interstitials in front of its first pages."""
+        """Learn the boilerplate of a site with several pages, and detect interstitials in front of its first pages."""
         if self._options.max_depth and self._options.max_pages > 1 and not self._options.select:
             self._study = await study(
                 self._root,
@@ -257,7 +261,7 @@ class Crawl:
         self.memory.boilerplate, self.memory.edges = self._study.boilerplate, self._study.edges
 
     async def _check_waiting(self) -> list[Observation]:
-        """Find interstitials at the end of a walk that misses too much: changed pages may hide those behind them."""
+        """Detect interstitials at the end of a walk that misses many pages, since changed pages may hide the others."""
         if not self._front.watches or self._known.count - self._count <= self._known.losable:
             return []
         observations: list[Observation] = []
@@ -296,7 +300,7 @@ class Crawl:
         return answer
 
     async def _settled(self, visit: _PageVisit) -> Answer:
-        """Return the answer of a visit; an unchanged bridge that is no bridge any more is read as a page."""
+        """Return the answer of a visit; an unchanged bridge that no longer is a bridge is requested again as a page."""
         place, answer = visit.place, await visit.answer
         if isinstance(answer, Bridged):
             bridge = answer.bridge
@@ -345,13 +349,13 @@ class Crawl:
         bridge = Bridge(document.links, validators.etag, validators.last_modified)
         preferred = document.record.get("canonical")
         new: Document | None = None
-        # The stored page with another text that this page would replace: its own, or that which redirects to it.
-        # Several that redirect to one address are no replacement: they are counted by that address.
+        # Find the stored page with another text that this page would replace: its own copy, or one redirecting to it.
+        # Several pages that redirect to one URL are not replaced here: that URL counts them.
         own = (stored,) if stored is not None else tuple(self._movers.get(canonical(place.url), ()))
         replaced: tuple[StoredState, ...] = ()
         if len(own) == 1 and own[0].content_hash != self._study.boilerplate.strip(document).content_hash:
             replaced = own
-        # A known interstitial: by its text, or because other pages redirect to it.
+        # A known interstitial has the same text, or is the target of other pages' redirects.
         mark = mark_of(document)
         is_in_front = self._front.is_refused(mark) or (stored is None and self._front.is_refused(place.url))
         if is_in_front and (replaced or stored is None):
@@ -386,7 +390,7 @@ class Crawl:
             yield Fetched(new)
 
     def _line_up(self, mark: PageMark, member: Member) -> Iterator[Observation]:
-        """Let a page wait until it is known to be no interstitial."""
+        """Queue a page until it is known to be no interstitial, and yield the pages that are ready."""
         ready, refused = self._front.take(mark, member)
         yield from map(Fetched, ready)
         for hidden in refused:
@@ -403,7 +407,7 @@ class Crawl:
             self._follow(stored.links, refused.depth)
 
     def _take_redirect(self, place: _Place, stored: StoredState | None, to: str) -> Iterator[Observation]:
-        """Follow a redirect, at the same depth; a root that redirects moves the scope of the site."""
+        """Follow a redirect at the same depth; a redirect of the root moves the scope of the site."""
         if place.depth == 0:
             self._scope = SiteScope(to, self._options)
         page = self._scope.page(to)
@@ -421,7 +425,7 @@ class Crawl:
     def _take_trouble(
         self, place: _Place, stored: StoredState | None, trouble: BrokenPage | Closed
     ) -> Iterator[Observation]:
-        """Keep the stored page, and follow its stored links."""
+        """Report a page that could not be read, keep the stored page, and follow its stored links."""
         if place.depth == 0:
             raise SourceError(trouble.why, hint=trouble.hint if isinstance(trouble, BrokenPage) else None)
         name, bridge = canonical(place.url), self._before.bridges.get(place.url)
@@ -439,7 +443,7 @@ class Crawl:
         if stored is None and bridge is not None:
             yield from self._bridge(place, None, bridge)
         elif stored is None and self._known.count and not self._before.known and is_temporary:
-            # It may be a bridge that is not in the cursor.
+            # The URL may be a bridge that is missing in the cursor.
             self.unproven = f"{place.url} could not be requested, and may lead to stored pages."
             self.memory.known = False
 
@@ -449,7 +453,7 @@ class Crawl:
         self._follow(stored.links, place.depth)
 
     def _bridge(self, place: _Place, stored: StoredState | None, bridge: Bridge) -> Iterator[Observation]:
-        """Follow a bridge. A stored page under its URL stays until its target is read."""
+        """Record a bridge and follow it; a stored page under its URL stays until the target is read."""
         self.memory.bridges[place.url] = bridge
         if bridge.to is not None and (page := self._scope.page(bridge.to)) is not None:
             name = canonical(place.url)
@@ -471,7 +475,7 @@ class Crawl:
                 self._meet(link, depth + 1)
 
     def _meet(self, url: str, depth: int, *, hops: int = 0, again: bool = False) -> None:
-        """Queue a URL of the site that was not met before; the target of a bridge comes first."""
+        """Queue a URL of the site unless it was met before; the target of a bridge is queued first."""
         page = self._scope.page(url)
         if page is None or (page.name in self._met and not again):
             return
@@ -482,11 +486,11 @@ class Crawl:
             self._queue.append(_Place(page.url, depth))
 
     def _prefers(self, url: str, preferred: str) -> bool:
-        """Return whether a page is to be taken at its canonical address, unless that one leads back here."""
+        """Return whether a page must be read at its canonical address, which does not lead back to `url`."""
         return self._scope.is_variant(url, preferred) and not self._leads_back(url, preferred)
 
     def _leads_back(self, url: str, to: str) -> bool:
-        """Return whether redirects and canonical addresses go in a circle."""
+        """Return whether redirects and canonical addresses from `to` lead back to `url`."""
         for _ in range(MOST_REDIRECTS):
             page = self._scope.page(to)
             if page is None or page.url == url:

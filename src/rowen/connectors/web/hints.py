@@ -1,7 +1,7 @@
-"""The facts that a site publishes beside its pages: sitemaps with their dates, and llms.txt.
+"""Reads what a site publishes beside its pages: sitemaps with their dates, and llms.txt.
 
-Sitemaps are read by their tags, not by an XML parser: half of the sitemaps in the wild are not well-formed, and text
-that is not parsed has no entities that could explode.
+Sitemaps are read by their tags and not by an XML parser: half of the sitemaps in use are not well-formed, and without
+a parser no entity can expand.
 """
 
 import asyncio
@@ -29,37 +29,37 @@ from rowen.net.target import join, parse
 
 T = TypeVar("T")
 
-# A sitemap holds 50,000 URLs, so that four of them fill the next limit; sites that have one for each section have more.
+# A sitemap may have 50,000 URLs, so four of them reach the next limit; a site with one per section has more sitemaps.
 MOST_FILES = 50
-# Two hundred times as many as `max_pages` lets in by default. They are held in memory while the site is walked.
+# Forty times the default of `max_pages`. The entries are held in memory during the walk.
 MOST_ENTRIES = 200_000
 # The protocol allows 50 MB for a sitemap when it is unpacked.
 MOST_BYTES = 60 * 1024 * 1024
-# Entries between two turns of other tasks: each takes 5 to 10 µs.
+# Number of entries after which other tasks may run; each entry takes 5 to 10 µs.
 _AT_A_TIME = 1_000
 _TAG = re.compile(r"<(/?)(?:\w+:)?(url|sitemap|loc|lastmod)\b[^<>]*>", re.IGNORECASE)
 _CDATA = "<![CDATA["
 _WEB = re.compile(r"https?://[^\s<>\]]++", re.IGNORECASE)
 _LONGEST_PLACE = 8_192  # characters; no server takes more
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_WESTERNMOST_H = -14  # where a day without a time zone ends last, with two hours to spare
+_WESTERNMOST_H = -14  # the zone where a day ends last, with two hours to spare
 _MARKDOWN_LINK = re.compile(r"\]\(\s*+<?([^\s<>()]++)(?=[\s<>()])")
 _NO_WEB = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*:|#", re.IGNORECASE)
 
-# Clocks of a site's machines differ, and a page may be published a while after the date that it is given: without an
-# overlap it would be missed. At twice as much, each changed page is requested once more in the hour after.
+# Clocks of a site's machines differ, and a page may be published some time after its stated date: without an
+# overlap it would be missed. At twice as much, a changed page is requested again for another hour.
 OVERLAP = timedelta(hours=1)
-# One page in so many is requested although its date avoids it: false dates show after a few runs, at a price of 5 %.
+# One page in 20 is requested although its date claims no change: a few runs detect false dates, at a cost of 5 %.
 SAMPLED = 20
 # On sites of a few pages the sample above would often be empty.
 ALWAYS_REQUESTED = 3
-# After a false date every page is requested in so many runs. With one, a site with false dates in every other run would
+# After a false date, so many runs request every page. With one run, a site with false dates in every other run would
 # be trusted again before each of them.
 DISTRUST_RUNS = 3
 
 
 class Hints(NamedTuple):
-    """The first URLs besides the root, and the dates in sitemaps; `trouble` if a file is temporarily unreadable."""
+    """The URLs to visit after the root, and the dates in sitemaps; `trouble` if a file is temporarily unreadable."""
 
     seeds: list[str]
     modified: dict[str, datetime]
@@ -67,7 +67,7 @@ class Hints(NamedTuple):
 
 
 class SitemapEntry(NamedTuple):
-    """One entry of a sitemap; `nested` if it names another sitemap."""
+    """One entry of a sitemap; `nested` is true if the entry names another sitemap."""
 
     url: str
     modified: datetime | None
@@ -75,7 +75,7 @@ class SitemapEntry(NamedTuple):
 
 
 async def gather(client: Client, root: str, options: WebOptions, rules: RobotsRules | None, read: Parse) -> Hints:
-    """Read sitemaps and llms.txt; missing files are no trouble, and a single page needs none of them."""
+    """Read the sitemaps and llms.txt of a site; a missing file is no error, and a source of one page reads neither."""
     seeds: list[str] = []
     modified: dict[str, datetime] = {}
     if options.max_pages == 1:
@@ -94,14 +94,14 @@ async def gather(client: Client, root: str, options: WebOptions, rules: RobotsRu
     if options.llms:
         address = f"{origin}/llms.txt"
         response = await files.get(address)
-        # A web page in its place is no llms.txt.
+        # Some sites return a web page for a missing llms.txt.
         if response is not None and response.media_type != "text/html":
             seeds += await files.read(address, recommended, response.body, response.url)
     return Hints(seeds, modified, files.trouble)
 
 
 class _Files:
-    """Fetches the files of a site, and notes when one is temporarily unavailable."""
+    """Requests the files of a site; `trouble` is set if a file is temporarily unavailable."""
 
     def __init__(self, client: Client, read: Parse) -> None:
         self._client = client
@@ -109,7 +109,7 @@ class _Files:
         self.trouble: str | None = None
 
     async def get(self, address: str) -> Response | None:
-        """Return the file if it exists."""
+        """Return the response for a file; None if the file does not exist or is unavailable."""
         try:
             response = await self._client.get(address, max_bytes=MOST_BYTES)
         except CircuitOpenError:
@@ -122,7 +122,7 @@ class _Files:
         return response if response.ok else None
 
     async def read(self, address: str, function: Callable[..., list[T]], *facts: object) -> list[T]:
-        """Parse a file; one that takes too long may name stored pages."""
+        """Parse a file; if that fails, set `trouble`, since the file may name stored pages."""
         try:
             return await self._parse(function, *facts)
         except ItemError as problem:
@@ -130,7 +130,7 @@ class _Files:
             return []
 
     async def sitemap_entries(self, addresses: list[str]) -> AsyncIterator[SitemapEntry]:
-        """Yield the pages in sitemaps and nested sitemaps; unreadable ones are left out."""
+        """Yield the pages in sitemaps and nested sitemaps; unreadable sitemaps are left out."""
         waiting, done, entries = deque(dict.fromkeys(addresses)), set[str](), 0
         while waiting and len(done) < MOST_FILES:
             address = waiting.popleft()
@@ -150,7 +150,7 @@ class _Files:
 
 
 def recommended(body: bytes, url: str) -> list[str]:
-    """Return the links of an llms.txt."""
+    """Return the links in an llms.txt."""
     base = parse(url)
     links = []
     for link in _MARKDOWN_LINK.findall(body.decode("utf-8", "replace")):
@@ -161,7 +161,7 @@ def recommended(body: bytes, url: str) -> list[str]:
 
 
 def read_entries(body: bytes) -> list[SitemapEntry]:
-    """Return the entries of a sitemap, in its order; a list of plain URLs is one as well."""
+    """Return the entries of a sitemap, in order; a plain list of URLs is accepted as well."""
     if body.startswith(b"\x1f\x8b"):
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(body)) as packed:
@@ -197,13 +197,13 @@ def read_entries(body: bytes) -> list[SitemapEntry]:
 
 
 def _without_mark(inner: str) -> str:
-    """Return the text of an element without the mark that begins a CDATA section."""
+    """Return the text of an element without the start of a CDATA section."""
     inner = inner.lstrip()
     return inner[len(_CDATA) :].lstrip() if inner[: len(_CDATA)].upper() == _CDATA else inner
 
 
 def latest_moment(text: str) -> datetime | None:
-    """Return the latest moment that a date may mean: a day lasts to its end; None for an invalid date."""
+    """Return the latest moment that a date may mean, for a day its end; None for an invalid date."""
     moment = iso_moment(text, zone_h=_WESTERNMOST_H)
     return moment + timedelta(days=1) if moment is not None and _DAY.fullmatch(text) else moment
 
@@ -211,8 +211,9 @@ def latest_moment(text: str) -> datetime | None:
 class Dates:
     """The dates of sitemaps in one run, and whether they are trusted.
 
-    A date before our last walk claims that a page is unchanged. Once all claims held, only a sample is requested; one
-    false claim ends the trust for some runs. `trust` above zero avoids requests; below zero it grows by one a run.
+    A date before the last walk claims that a page is unchanged. If all claims of a run were true, the next runs
+    request only a sample. One false claim ends the trust for some runs. `trust` above zero avoids requests; below zero
+    it increases by one with each run.
     """
 
     def __init__(self, modified: Mapping[str, datetime], *, as_of: datetime | None, trust: int) -> None:
@@ -224,7 +225,7 @@ class Dates:
         self.lies = 0
 
     def claims(self, url: str) -> bool:
-        """Return whether a page is claimed not to have changed since our last walk."""
+        """Return whether the sitemap claims that a page has not changed since the last walk."""
         if self._as_of is None or not self._modified:
             return False
         moment = self._modified.get(canonical(url))
@@ -238,7 +239,7 @@ class Dates:
         return self._claims > ALWAYS_REQUESTED and zlib.crc32(f"{url}{self._as_of}".encode()) % SAMPLED != 0
 
     def check(self, *, held_true: bool) -> None:
-        """Note whether a claim was true."""
+        """Record whether a claim was true."""
         if held_true:
             self._true += 1
         else:

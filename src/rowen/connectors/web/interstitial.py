@@ -1,8 +1,9 @@
-"""Interstitials: a login, an error with status 200, a captive portal or a parked domain in front of other pages.
+"""Detects interstitials: a login, an error with status 200, a captive portal or a parked domain in place of pages.
 
-Pages that differed and now all have the same text, or all redirect to one address, were not edited. A text that is
-replaced is lost as if it were deleted, so the deletion guard limits how many may be lost: more are refused, and the
-stored pages stay. To decide that in time, pages wait until the walk ends, or until many others with other texts came.
+If pages that differed before now all have the same text, or all redirect to one address, they were not edited. A
+replaced text is lost as if the page were deleted, so the deletion guard limits how many texts may be lost. If there
+are more, the changes are refused and the stored pages stay. To decide in time, pages wait until the walk ends, or
+until many pages with other texts were read.
 """
 
 import re
@@ -16,13 +17,13 @@ from rowen.model.hashes import Hash, content_hash
 from rowen.model.items import Document
 from rowen.net.target import redact
 
-# Two pages that became one are an edit that happens; three are a pattern, and a small site has no more.
+# Two pages that become equal may be an edit; three are a pattern, and a small site has no more pages.
 LEAST = 3
-# Pages with one text that are refused however large the site is: they have to be kept in memory until then.
+# Pages with one text that are refused on any site, since they must be kept in memory until then.
 MOST_SAME = 1000
-# As many as a group of a run has: interstitials show far earlier, and memory stays small.
+# The size of a group of a run: interstitials are detected far earlier, and memory use stays small.
 MOST_WAITING, MOST_WAITING_CHARS = 500, 4_000_000
-# Interstitials of a site are one page, or a few; each suspect costs requests.
+# A site has one interstitial or a few; each suspect costs requests.
 MOST_SUSPECTS = 4
 
 PERHAPS = (
@@ -34,17 +35,17 @@ _PAGE_CHARS = 500  # approximate memory of a page without its text
 _TARGET = re.compile(r"\]\([^()\s]*\)")
 
 PageMark: TypeAlias = Hash | str
-"""The common mark of such pages: the hash of their text, or the address that they redirect to."""
+"""The property that such pages share: the hash of their text, or the URL that they redirect to."""
 
 
 def mark_of(document: Document) -> Hash:
-    """Return the hash of a page without its own address, which may be part of its links and its title."""
+    """Return the hash of a page without its own address, which its links and its title may contain."""
     title = "" if unquote(document.url).endswith(document.title) else document.title
     return content_hash(title, _TARGET.sub("]", document.text), document.tags)
 
 
 class Member(NamedTuple):
-    """A page that would replace stored pages (`replaced`) by its `document`, whose text may be stored once for all."""
+    """A page whose `document` would replace the stored pages `replaced`; with `shares_text`, `_Alike` has its text."""
 
     url: str
     depth: int
@@ -54,7 +55,7 @@ class Member(NamedTuple):
 
     @property
     def chars(self) -> int:
-        """Return approximately the memory that it takes."""
+        """Return the approximate memory use of the page, in characters."""
         if self.document is None:
             return _PAGE_CHARS
         return _PAGE_CHARS + len(self.document.text) + sum(map(len, self.document.links))
@@ -62,7 +63,7 @@ class Member(NamedTuple):
 
 @dataclass(slots=True)
 class _Alike:
-    """The pages with one mark."""
+    """The waiting pages with one mark."""
 
     text: str | None = None
     members: list[Member] = field(default_factory=list)
@@ -79,13 +80,13 @@ class _Alike:
         self.chars += member.chars
 
     def documents(self) -> list[Document]:
-        """Return all of them as they are to be stored."""
+        """Return the documents of all members, with their shared text."""
         pages = [(member.document, member.shares_text) for member in self.members if member.document is not None]
         return [replace(document, text=self.text or "") if shares else document for document, shares in pages]
 
 
 class Interstitials:
-    """Finds interstitials; `losable` is how many texts may be lost, None for any number."""
+    """Detects interstitials; `losable` is the number of texts that may be lost, or None for any number."""
 
     def __init__(self, losable: int | None) -> None:
         self.why: str | None = None
@@ -101,11 +102,11 @@ class Interstitials:
         return self._losable is not None
 
     def is_refused(self, mark: PageMark) -> bool:
-        """Return whether pages with this mark are known to be interstitials."""
+        """Return whether pages with this mark are known interstitials."""
         return mark in self._refused
 
     def take(self, mark: PageMark, member: Member) -> tuple[list[Document], list[Member]]:
-        """Queue a page until others like it may have come; return the pages that are ready, and those refused."""
+        """Queue a page until similar pages may have come; return the pages that are ready, and the refused pages."""
         if self._losable is None:
             return [member.document] if member.document is not None else [], []
         if mark in self._refused:
@@ -126,9 +127,9 @@ class Interstitials:
         return ready, []
 
     def refuse(self, mark: PageMark) -> list[Member]:
-        """Refuse all pages with a mark, those that wait and those to come."""
+        """Refuse all pages with a mark, both waiting pages and later pages; return the waiting pages."""
         if isinstance(mark, str):
-            # Forget the page that others redirect to, unless it is stored.
+            # Drop the page that others redirect to, unless it is stored.
             for alike in self._waiting.values():
                 alike.members = [
                     member
@@ -147,7 +148,7 @@ class Interstitials:
         return members
 
     def suspects(self) -> list[tuple[PageMark, list[Member]]]:
-        """Return the marks whose pages would replace most texts, each once."""
+        """Return the marks whose pages would replace most texts, with these pages; return each mark only once."""
         fresh = [(mark, alike) for mark, alike in self._waiting.items() if alike.texts and mark not in self._suspected]
         fresh.sort(key=lambda suspect: -len(suspect[1].texts))
         self._suspected.update(mark for mark, _ in fresh)

@@ -9,10 +9,10 @@ from rowen.connectors.web.boilerplate import Boilerplate, Edge
 from rowen.model.files import claims
 from rowen.model.items import Cursor
 
-# For a page that its X-Robots-Tag keeps out of the index: whether its answers 304 have that header.
+# For a page that its X-Robots-Tag excludes from the index: whether its 304 responses have that header.
 TOLD, OMITTED = "told", "omitted"
-# Size of all bridges together, which are one value that each run reads and may write. A site of a hundred thousand
-# redirects has half of it.
+# Maximum size of all bridges together, since each run reads and may write them as one value. A site of 100,000
+# redirects needs half of it.
 MOST_BRIDGE_CHARS = 20_000_000
 _TEXTS = 5  # validators, target, twin, robots
 
@@ -20,12 +20,12 @@ log = logging.getLogger(__name__)
 
 
 class Bridge(NamedTuple):
-    """A URL that is no stored page but leads on: a redirect, a page that must not be indexed, a second name of a page.
+    """A URL that is no stored page but leads to pages: a redirect, a page with `noindex`, a second URL of a page.
 
-    It is remembered so that an outage of a bridge does not cut off the pages behind it, and so that checking it again
-    costs no body. `to` is its target, at its own depth: that of a redirect, or the canonical address of a page. `twin`
-    is the hash of the body that it shares with the page's first name. `robots` is `TOLD` or `OMITTED` if only a header
-    keeps the page out of the index.
+    A bridge is stored for two reasons: an outage of the bridge must not hide the pages behind it, and checking it
+    again must not transfer its body. `to` is the target of a redirect, or the canonical address of a page; it has the
+    depth of the bridge. `twin` is the hash of the body that is also served at the page's first URL. `robots` is `TOLD`
+    or `OMITTED` if only a header excludes the page from the index.
     """
 
     links: tuple[str, ...] = ()
@@ -37,21 +37,21 @@ class Bridge(NamedTuple):
 
     @classmethod
     def of(cls, links: Any, *texts: Any) -> "Bridge":
-        """Return the bridge in a cursor; raise `ValueError` for anything else."""
+        """Return the bridge in a cursor; raise `ValueError` if the value is invalid."""
         if not isinstance(links, list) or any(isinstance(text, list) for text in texts) or len(texts) > _TEXTS:
             raise ValueError("it has an invalid bridge")
         etag, modified, to, twin, robots = (*texts, *[None] * _TEXTS)[:_TEXTS]
         return cls(tuple(links), etag, modified, to, bytes.fromhex(twin) if twin else None, robots)
 
     def to_json(self) -> list[Any]:
-        """Return the bridge as part of a cursor."""
+        """Return the bridge as JSON for a cursor."""
         values = [list(self.links), self.etag, self.last_modified, self.to, self.twin.hex() if self.twin else None]
         return [*values, self.robots] if self.robots else values
 
 
 @dataclass(frozen=True, slots=True)
 class _StoredSiteCursor:
-    """The stored form of the cursor."""
+    """The JSON form of the cursor."""
 
     bridges: dict[str, list[list[str] | str | None]] = field(default_factory=dict)
     as_of: str | None = None
@@ -62,19 +62,19 @@ class _StoredSiteCursor:
     known: bool = True
     pages: int | None = None
     claims: str | None = None
-    select: str | None = None  # of earlier cursors, which had no `reading`
+    select: str | None = None  # in older cursors, which had no `reading`
     reading: str | None = None
 
 
 @dataclass(slots=True)
 class SiteCursor:
-    """The cursor of a site. `as_of` is the site's own clock when the last complete walk began.
+    """The cursor of a site. `as_of` is the time of the site's own clock when the last complete walk began.
 
-    `known`: all bridges are in it; without them, an outage may hide the way to stored pages. `studied`: all stored
-    pages were read with this boilerplate. If the last walk had other boilerplate than the walk before, `pages` is the
-    number of pages that it read: if more are stored, some were kept unread (they failed, or their deletion is pending),
-    and nothing was studied. `reading` are the options that decide which pages are bridges, and which links they have
-    (`WebOptions.leading`).
+    `known` is true if all bridges are stored; without them, an outage may hide the way to stored pages. `studied` is
+    true if all stored pages were read with this boilerplate. If the last walk had other boilerplate than the walk
+    before, `pages` is the number of pages that it read: if more are stored, some were kept unread (they failed, or
+    their deletion is pending), and `studied` is false. `reading` holds the options that decide which pages are
+    bridges, and which links they have (`WebOptions.leading`).
     """
 
     bridges: dict[str, Bridge] = field(default_factory=dict)
@@ -89,20 +89,20 @@ class SiteCursor:
 
     @classmethod
     def of(cls, cursor: Cursor, *, reading: str | None = None) -> "SiteCursor":
-        """Return the stored cursor for a walk that reads pages in this way; an empty one if it cannot be read."""
+        """Return the stored cursor for a walk with the options `reading`; an empty cursor if it cannot be read."""
         written = parse_stored(cursor, _StoredSiteCursor)
         if written is None:
             return cls(reading=reading)
         try:
             bridges = {url: Bridge.of(*(bridge or [None])) for url, bridge in written.bridges.items()}
-            # Without those that have no title, which earlier versions stored.
+            # Skip edges without a title, which earlier versions stored.
             with_title = [(url, e) for url, e in (written.edges or {}).items() if len(e) == len(Edge._fields)]
             edges = {url: Edge.from_json(edge) for url, edge in with_title}
         except ValueError as problem:
             log.warning("dropped a cursor that cannot be read; the site is walked from its beginning: %s", problem)
             return cls(reading=reading)
         if written.claims != claims() or written.reading != reading:
-            # Read in another way, a bridge may be a page or have other links, although it has not changed.
+            # Under other options, an unchanged bridge may be a page or have other links.
             bridges = {url: bridge._replace(etag=None, last_modified=None) for url, bridge in bridges.items()}
         return cls(
             bridges,
@@ -117,7 +117,7 @@ class SiteCursor:
         )
 
     def to_cursor(self) -> dict[str, Any]:
-        """Return the cursor as JSON; `known` is false if there are more bridges than it can hold."""
+        """Return the cursor as JSON; `known` becomes false if there are more bridges than it can store."""
         pages = {} if self.pages is None else {"pages": self.pages}
         readers = {} if claims() is None else {"claims": claims()}
         reading = {} if self.reading is None else {"reading": self.reading}

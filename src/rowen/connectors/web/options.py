@@ -1,4 +1,4 @@
-"""Options of a site, and of all sources whose pages may state RDF."""
+"""Options of a site, and options of all sources whose pages may contain RDF."""
 
 import re
 from collections.abc import Callable
@@ -17,20 +17,20 @@ from rowen.model.text import linear_search
 from rowen.model.url import Address
 
 # The documentation of PostgreSQL has 1,168 pages and that of a large Java library as many; at half, such sites would be
-# cut. An endless calendar costs so many requests once, and the statistics say that there is more.
+# incomplete. An endless calendar costs 5,000 requests once, and the run statistics show that pages were left out.
 DEFAULT_PAGES = 5000
 
 LINKS_VERSION = 2
-"""Raised when other links would be read from the same page. Pages that only lead on are then read again."""
+"""Raise this when the same page would yield other links; bridges are then read again."""
 
-# Ten times what anybody lists; compiling so much takes 30 ms.
+# Ten times as long as any real list; compiling such a list takes 30 ms.
 _MOST_CHARS = 4_000
-# A URL of 2,000 characters takes 30 ms at worst. Honest expressions have a few hundred.
+# Maximum states of an expression: a URL of 2,000 characters takes 30 ms at worst. Real expressions have hundreds.
 _MOST_STATES = 5_000
 
 
 def _check_shapes(shapes: str | None) -> str | None:
-    # The text of a named file is read before: a validator opens nothing (see `Options.text_or_file`).
+    # A named file was already replaced by its text, since a validator must not open files (see `Options.text_or_file`).
     if shapes is not None and Address.of(shapes).scheme == "file":
         raise ValueError("the file was not read: only its text can be checked")
     if shapes is not None:
@@ -44,12 +44,12 @@ ProfileAction: TypeAlias = Literal["drop", "report"]
 
 
 def statement_profile(shapes: str | None, action: ProfileAction) -> StatementProfile | None:
-    """Return the application profile that the statements of a page are checked against."""
+    """Return the application profile for checking the RDF statements of a page; None without shapes."""
     return None if shapes is None else StatementProfile(shapes, drop=action == "drop")
 
 
 def profile_reading(shapes: str | None, action: ProfileAction) -> dict[str, Any]:
-    """Return the part of `Options.reading` for a profile: empty without one, so that stored pages stay current."""
+    """Return the part of `Options.reading` for a profile; empty without shapes, so that stored pages stay current."""
     return {} if shapes is None else {"profile": [body_hash(shapes.encode()).hex(), action]}
 
 
@@ -124,16 +124,16 @@ class WebOptions(Options):
 
     @cached_property
     def included(self) -> "UrlPatterns | None":
-        """Return the patterns one of which a URL must match, if any."""
+        """Return the patterns of which a URL must match one; None if there are no such patterns."""
         return UrlPatterns(self.include) if self.include else None
 
     @cached_property
     def excluded(self) -> "UrlPatterns | None":
-        """Return the patterns that a URL must not match."""
+        """Return the patterns that a URL must not match; None if there are no such patterns."""
         return UrlPatterns(self.exclude) if self.exclude else None
 
     def reading(self) -> dict[str, Any]:
-        """Return the options that decide how or whether a page is read; the others select pages by address."""
+        """Return the options that decide whether and how a page is read; the other options select pages by URL."""
         values = self.model_dump(mode="json", include={"language", "markdown", "render", "select", "ignore"})
         if self.overviews != "keep":
             values["overviews"] = self.overviews
@@ -145,17 +145,17 @@ class WebOptions(Options):
 
     @property
     def leading(self) -> str:
-        """Return the options that decide which pages only lead on, and where pages lead to."""
+        """Return the options that decide which pages are bridges, and which links they have, as one string."""
         limits = [f"max_bytes={limit}" for limit in self.chosen("max_bytes").values()]
         return " ".join([f"{LINKS_VERSION} {self.overviews} {self.select or ''}", *limits])
 
     def listing(self) -> dict[str, Any]:
-        """Return nothing: the cursor of a site holds for any selection of its pages."""
+        """Return nothing, since the cursor of a site stays valid when the selection of pages changes."""
         return {}
 
 
 class UrlPatterns:
-    """Patterns for URLs: a regular expression between slashes, else `*` stands for any part."""
+    """Patterns for URLs: a regular expression between slashes, or a text in which `*` matches any characters."""
 
     def __init__(self, patterns: tuple[str, ...]) -> None:
         if sum(map(len, patterns)) > _MOST_CHARS:
@@ -165,7 +165,7 @@ class UrlPatterns:
             if len(pattern) > 2 and pattern[0] == pattern[-1] == "/":
                 expressions.append(pattern[1:-1])
             else:
-                # All but the last star may stop at the first place where the rest fits: no later one is better.
+                # All stars but the last may stop at the first position where the rest matches.
                 first, *others = map(re.escape, pattern.split("*"))
                 lazy = "".join(f"(?>.*?{part})" for part in others[:-1])
                 starred.append(f"^{first}{lazy}.*{others[-1]}$" if others else first)

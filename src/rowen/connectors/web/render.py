@@ -1,7 +1,7 @@
-"""Rendering of pages that are empty until their scripts have run.
+"""Renders pages whose content is created by scripts.
 
-The validators of such a page mean nothing for the data that its scripts request. So it is rendered in every run, with
-all the requests that this takes, and compared by its content.
+The validators of such a page do not cover the data that its scripts request. The page is therefore rendered in every
+run, with all its requests, and compared by its content.
 """
 
 import re
@@ -20,14 +20,14 @@ from rowen.net.render import Browser
 from rowen.net.response import Response
 from rowen.net.robots import Robots
 
-# A page with a framework's frame and less text than a short paragraph waits for its scripts. At twice as much, short
+# A page with a framework's root element and less text than a short paragraph needs its scripts. At twice as much, short
 # complete pages would be rendered in every run, with all the requests of a browser.
 FEWEST_CHARS = 200
-# Without a known frame only a page of next to no text counts: a title, or "Loading…".
+# Without a known root element, only a page with almost no text is rendered: a title, or "Loading…".
 HARDLY_ANY_CHARS = 40
 _PAGES = frozenset({"text/html", "application/xhtml+xml"})
 _SCRIPT = re.compile(rb"<script\b(?![^<>]*\btype\s*=\s*[\"']?application/(?:ld\+)?json)", re.IGNORECASE)
-# Elements that frameworks render into, and notes for readers without scripts.
+# Root elements of frameworks, and notes for users without scripts.
 _FRAME = re.compile(
     rb"<[a-z][^<>]*\bid\s*+=\s*+[\"']?(?:app|root|__next|__nuxt|___gatsby|svelte|main-app|app-root|react-root|q-app"
     rb"|mount|docsify)\b|<(?:app-root|[a-z]+-app|ng-app)\b|\bdata-reactroot\b|\bng-(?:app|version)\b"
@@ -37,7 +37,7 @@ _FRAME = re.compile(
 
 
 class Renderer:
-    """Renders the pages of one site, as an async context manager."""
+    """Renders the pages of one site; an async context manager."""
 
     def __init__(
         self,
@@ -67,11 +67,11 @@ class Renderer:
         await self._open.aclose()
 
     def is_sure(self, url: str) -> bool:
-        """Return whether a page is always rendered: a route behind a `#` exists in the browser alone."""
+        """Return whether a page is always rendered; a route after `#` exists only in the browser."""
         return self._options.render == "always" or "#" in url
 
     async def needs_rendering(self, raw: Raw) -> bool:
-        """Return whether a page has to be rendered to be read."""
+        """Return whether a page must be rendered before it can be read."""
         if (raw.media_type or "").partition(";")[0].strip().lower() not in _PAGES:
             return False
         if self.is_sure(raw.url):
@@ -82,7 +82,7 @@ class Renderer:
         return len(page.text) < (FEWEST_CHARS if _FRAME.search(raw.body) else HARDLY_ANY_CHARS)
 
     async def render(self, raw: Raw, response: Response) -> Document | str:
-        """Return the rendered page, or the URL that it redirects to."""
+        """Return the rendered page; if it redirects, return the URL that it redirects to."""
         rendered = await self._browser.render(
             raw.url, response, max_bytes=int(self._options.max_bytes), credentials=self._credentials
         )
@@ -94,17 +94,20 @@ class Renderer:
         )
         if "#" not in raw.url:
             return document
-        # The canonical address of the document behind all routes is not that of each route.
+        # The document's canonical address does not identify its single routes.
         return replace(document, record={name: value for name, value in document.record.items() if name != "canonical"})
 
     async def _may(self, url: str) -> bool:
-        """Return whether a page may load a URL: exclusions and robots.txt apply as to its links."""
+        """Return whether a page may load a URL; the option `exclude` and robots.txt apply as to links."""
         if self._options.excluded and self._options.excluded.search(url):
             return False
         return self._robots is None or (await self._robots.rules(url)).allows(url)
 
 
 def rendered_hash(document: Document, robots: frozenset[str]) -> Hash:
-    """Return a hash in place of that of the body: two renderings of one page may differ in parts that are not read."""
+    """Return a hash of a rendered page, in place of the body's hash.
+
+    Two renderings of one page may differ in parts that are not read, so the bodies cannot be compared.
+    """
     facts = [document.record, document.language, document.links, sorted(robots)]
     return body_hash(document.content_hash + canonical_json(facts))

@@ -1,4 +1,4 @@
-"""A study of a site's first pages before a walk: to learn its boilerplate, and to find interstitials."""
+"""Studies the first pages of a site before a walk, to learn its boilerplate and to detect interstitials."""
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,24 +25,24 @@ from rowen.model.url import canonical
 from rowen.net.target import redact
 
 PageRequest = Callable[[str, int, bool], Awaitable[Answer]]
-"""Requests a URL at a depth: conditionally with the flag, the whole page without it."""
+"""Requests a URL at a depth; conditionally if the flag is true."""
 
-# Half of those that a walk follows: http to https, to www, to a language, to the front page are four.
+# Half of the limit of a walk; four are common: to https, to www, to a language and to the front page.
 MOST_HOPS = 5
-# A front page that links to one page, and that to all others, is common; a site that is a chain of pages is walked
-# anyway.
+# A front page that links to one page, which links to all others, is common. A site that is a chain of pages is studied
+# incompletely, and still walked.
 MOST_LEVELS = 3
-# With the root, four pages with one text. Twice as many would cost more and prove no more; fewer may be chance.
+# Together with the root, four pages with one text. Twice as many would prove no more; fewer may be chance.
 PROBES = 3
-# Links of the root that are looked up among the stored pages: as many as a walk looks up at a time.
+# Links of the root that are looked up among the stored pages, as many as a walk looks up at a time.
 LINKS = 128
 
 
 @dataclass(slots=True)
 class Study:
-    """The result of a study. Under other boilerplate than the last run's, no stored page is proved unchanged.
+    """The result of a study; `trusted` is false if the boilerplate has changed, and all pages must be read again.
 
-    `edges` save bodies in the next study; `answers` are the requested pages, which the walk does not request again.
+    `edges` avoid requests in the next study; `answers` are the pages that were requested, which the walk reuses.
     """
 
     boilerplate: Boilerplate = field(default_factory=Boilerplate)
@@ -51,14 +51,14 @@ class Study:
     answers: dict[str, Answer] = field(default_factory=dict)
 
     def forget_unchanged(self) -> None:
-        """Forget the answers "unchanged", since those pages must be read again when the boilerplate changes."""
+        """Drop the answers "unchanged", since those pages must be read again when the boilerplate changes."""
         self.answers = {url: answer for url, answer in self.answers.items() if not isinstance(answer, Same)}
 
 
 async def study(
     root: str, *, pages: int, depth: int, scope: Callable[[str], SiteScope], request: PageRequest, before: SiteCursor
 ) -> Study:
-    """Request the root and the first pages that it links to, in the order of the walk, down to a depth."""
+    """Request the root and the first pages linked from it, in the order of the walk, down to `depth`."""
     answers: dict[str, Answer] = {}
     url, answer = root, await request(root, 0, before.studied)
     for _ in range(MOST_HOPS):
@@ -87,12 +87,12 @@ async def study(
 
 
 def _next_links(depths: dict[str, int], answers: dict[str, Answer], scope: SiteScope, count: int) -> list[str]:
-    """Return links of the requested pages that were not requested, until there are enough of them."""
+    """Return links of the requested pages that were not requested yet, until there are `count` pages in total."""
     urls = {canonical(url): url for url in depths}
     for url in depths:
         match answers[url]:
             case FetchedPage(document, robots):
-                # Of a page that was read before, only the links that may be followed are remembered.
+                # For an unchanged page, only links that may be followed are stored.
                 links = () if robots & NOT_FOLLOWED else document.links
             case Same(links):
                 pass
@@ -110,9 +110,9 @@ def _next_links(depths: dict[str, int], answers: dict[str, Answer], scope: SiteS
 async def _edges(
     depths: dict[str, int], answers: dict[str, Answer], request: PageRequest, before: SiteCursor, scope: SiteScope
 ) -> dict[str, Edge]:
-    """Return the edges of the pages among the answers; those of an unchanged page are stored, or read again.
+    """Return the edges of the requested pages; the edge of an unchanged page is taken from the cursor or read again.
 
-    Answers that the next walk may know as bridges only (an index, a second spelling, a repeated body) are left out.
+    Answers that the next walk may know only as bridges (an index, a second spelling, a repeated body) are left out.
     """
     edges: dict[str, Edge] = {}
     bodies: set[bytes] = set()
@@ -139,7 +139,7 @@ async def _edges(
 
 
 class Front:
-    """The first answers of a site compared with its stored pages: does one page stand in front of the others?"""
+    """Compares the first answers of a site with its stored pages, to detect one page in place of many."""
 
     def __init__(
         self, root: str, answers: dict[str, Answer], known: Known, *, before: SiteCursor, request: PageRequest
@@ -151,8 +151,8 @@ class Front:
         self._request = request
 
     async def find_whole(self) -> str | None:
-        """Return the reason if the whole site is hidden: the root changed, and all its former links answer alike."""
-        # The present target of the root under all its names, and the page that it led to in the last walk.
+        """Return why the whole site is hidden, if the root and its former links all return one page; else None."""
+        # Find the current target of the root with all its URLs, and the page that the root led to in the last walk.
         url, arrived = self._root, {_bare(self._root)}
         answer = self._answers.get(url)
         while isinstance(answer, Moved) and _bare(answer.to) not in arrived and len(arrived) <= MOST_HOPS:
@@ -170,7 +170,7 @@ class Front:
         stored = (await self._known.look_up([entry])).get(entry)
         if stored is None or answer is None or isinstance(answer, Same):
             return None
-        # Some stored pages that the root linked to; none if it still links to one of them.
+        # Select some stored pages that the root linked to; none if it still links to one of them.
         links = [link for link in stored.links if canonical(link) != canonical(stored.url)][:LINKS]
         linked = await self._known.look_up(links) if links else {}
         now = {canonical(link) for link in answer.document.links} if isinstance(answer, FetchedPage) else set()
@@ -194,7 +194,7 @@ class Front:
         )
 
     async def find_shared_mark(self, pages: int) -> PageMark | None:
-        """Return the mark that at least half of the first pages share now, all of which had different texts."""
+        """Return the mark that at least half of the first pages share although their stored texts differ; else None."""
         changed = {url: answer for url, answer in self._answers.items() if isinstance(answer, FetchedPage)}
         stored = await self._known.look_up(list(changed)) if len(changed) >= LEAST else {}
         texts: defaultdict[Hash, set[Hash | None]] = defaultdict(set)
@@ -210,7 +210,7 @@ class Front:
 
 
 async def hides(mark: PageMark, links: Sequence[str], known: Known, request: PageRequest) -> bool:
-    """Request some stored pages among `links`; return whether enough were read and all of them have this mark."""
+    """Request some stored pages among `links`; return whether enough were requested and all have the mark `mark`."""
     stored = await known.look_up(list(dict.fromkeys(links))[:LINKS]) if links else {}
     answers = await together(*(request(url, 1, True) for url in list(stored)[:PROBES]))
 
@@ -226,5 +226,5 @@ async def hides(mark: PageMark, links: Sequence[str], known: Known, request: Pag
 
 
 def _bare(url: str) -> str:
-    """Return an address without query and fragment, where a portal notes the page that was requested."""
+    """Return a URL without query and fragment, in which a portal may record the requested page."""
     return url.partition("#")[0].partition("?")[0]

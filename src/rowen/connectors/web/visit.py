@@ -1,4 +1,4 @@
-"""A visit of one URL of a site."""
+"""Visits one URL of a site."""
 
 import asyncio
 import re
@@ -33,15 +33,15 @@ _LOGIN = re.compile(r"/(?:log-?in|sign-?in|sso|saml|oauth2?|authenticate|wp-logi
 _LOGIN_HINT = "Set the header that gives access, by reference, in the option headers of the source."
 _ORDINARY = ("text/html", "utf-8")
 _OBEYED = frozenset({"noindex", "nofollow", "none"})
-# Words of X-Robots-Tag that keep a page out of the index, and its links from being followed.
+# Directives of X-Robots-Tag that exclude a page from the index, and that forbid following its links.
 NOT_INDEXED, NOT_FOLLOWED = frozenset({"noindex", "none"}), frozenset({"nofollow", "none"})
-# Words of X-Robots-Tag whose colon does not follow the name of a crawler.
+# Directives of X-Robots-Tag with a value after a colon; otherwise a colon follows the name of a crawler.
 _VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 
-# An error page may repeat the requested address, so that two of them are not equal character by character. At half
-# of it, two pages of one template would count as the same, and a real page that says "not found" would be deleted.
+# An error page may contain the requested URL, so two error pages need not be identical. At half
+# of this, two pages of one template would count as equal, and a real page that says "not found" would be deleted.
 ALIKE = 0.9
-# Comparing so much took 17 ms, and takes time in the square of the length at worst.
+# Comparing texts of this length took 17 ms; in the worst case time is quadratic.
 COMPARED_CHARS = 2000
 _APOLOGY = re.compile(
     r"\b404\b|not found|(?:does not|doesn.t|no longer) exist|no such page|nicht gefunden|introuvable|niet gevonden"
@@ -53,8 +53,8 @@ _APOLOGY = re.compile(
 class FetchedPage(NamedTuple):
     """A new or changed page.
 
-    `robots` are the words of its X-Robots-Tag; with `omits_robots` its origin leaves that header out of answers 304.
-    A page that `leads_on` has links to follow, and is no item.
+    `robots` has the directives of its X-Robots-Tag; `omits_robots` is true if the server omits that header in 304
+    responses. A page with `leads_on` has links to follow, but is no item.
     """
 
     document: Document
@@ -64,7 +64,7 @@ class FetchedPage(NamedTuple):
 
 
 class Same(NamedTuple):
-    """An unchanged page; `validators` if they are others now."""
+    """An unchanged page; `validators` is set if its validators have changed."""
 
     links: tuple[str, ...]
     body_hash: bytes | None = None
@@ -78,7 +78,7 @@ class Moved(NamedTuple):
 
 
 class NoPage(NamedTuple):
-    """Something that cannot be read as a page, such as a picture."""
+    """A response that cannot be read as a page, such as an image."""
 
     bridge: Bridge
 
@@ -90,13 +90,13 @@ class Bridged(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """A page that does not exist according to its origin."""
+    """A page that does not exist according to its server."""
 
     status: int
 
 
 class BrokenPage(NamedTuple):
-    """A page that could not be read; `passing` if another try may help."""
+    """A page that could not be read; `passing` if a retry may succeed."""
 
     why: str
     passing: bool
@@ -105,7 +105,7 @@ class BrokenPage(NamedTuple):
 
 
 class Closed(NamedTuple):
-    """A page that was not requested, because the host's circuit is open."""
+    """A page that was not requested because the circuit of its host is open."""
 
     why: str
 
@@ -114,9 +114,9 @@ Answer: TypeAlias = FetchedPage | Same | Moved | NoPage | Bridged | Missing | Br
 
 
 class SoftMissing:
-    """Recognises error pages with status 200 by comparison with the answer for a page that cannot exist.
+    """Detects error pages with status 200 by comparing them with the response for a page that cannot exist.
 
-    One request per origin is sent, and only when some page reads like an error.
+    It sends one request for each origin, and only if the text of some page reads like an error.
     """
 
     def __init__(self, read: Callable[[str], Awaitable[Document | None]]) -> None:
@@ -124,11 +124,11 @@ class SoftMissing:
         self._answers: dict[str, asyncio.Task[Document | None]] = {}
 
     async def close(self) -> None:
-        """Cancel the requests that are still running: their caller may have been cancelled."""
+        """Cancel the requests that are still running, since their caller may have been cancelled."""
         await end(self._answers.values())
 
     async def is_missing(self, document: Document) -> bool:
-        """Return whether this is the site's error page."""
+        """Return whether a page is the site's error page."""
         if not _APOLOGY.search(f"{document.title}\n{document.text[:500]}"):
             return False
 
@@ -173,13 +173,13 @@ class Visitor:
         await self._soft.close()
 
     async def visit(self, url: str, depth: int, stored: StoredState | None, bridge: Bridge | None) -> Answer:
-        """Request a URL, and compare the answer with the stored page or bridge."""
+        """Request a URL, and compare the response with the stored page or bridge."""
         try:
             if self._renderer is not None and self._renderer.is_sure(url):
                 response = await self._get_route(url)
             else:
                 response = await self._get(url, stored or bridge)
-            # A 304 without the header that kept a page out of the index: it may be open now.
+            # A 304 response lacks the header that excluded the page: the page may now be indexed.
             may_have_opened = (
                 stored is None
                 and bridge is not None
@@ -202,7 +202,7 @@ class Visitor:
             return BrokenPage(f"The answer of {redact(url)} cannot be read: {problem!r}.", False)
 
     async def _get(self, url: str, known: StoredState | Bridge | None = None) -> Response:
-        """Return the answer of a URL, without following redirects."""
+        """Request a URL without following redirects."""
         response = await self._client.get(
             url,
             etag=known.etag if known else None,
@@ -216,7 +216,7 @@ class Visitor:
         return response
 
     async def _get_route(self, url: str) -> Response:
-        """Return the answer behind a page that is always rendered; all routes into it share one request."""
+        """Return the response for a page that is always rendered; all routes of one document share one request."""
         document, is_route, _ = url.partition("#")
         if not is_route:
             return await self._get(url)
@@ -230,7 +230,7 @@ class Visitor:
     ) -> Answer:
         robots = _robots(response)
         if response.not_modified and stored:
-            # A header that is missing proves nothing: an origin may leave it out of a 304 (RFC 9110, 15.4.5).
+            # A missing header proves nothing: a server may omit it in a 304 response (RFC 9110, 15.4.5).
             links = () if robots & NOT_FOLLOWED else stored.links
             if robots & NOT_INDEXED:
                 return Bridged(Bridge(links, stored.etag, stored.last_modified, robots=TOLD))
@@ -238,7 +238,7 @@ class Visitor:
         if response.not_modified:
             bridge = bridge or Bridge()
             if bridge.robots == OMITTED and robots & NOT_INDEXED:
-                # The origin does send the header with a 304, although it once left it out.
+                # The server now sends the header with a 304 response, although it once omitted it.
                 bridge = bridge._replace(robots=TOLD)
             return Bridged(bridge)
         if response.status in _REDIRECTS and (location := response.headers.get("Location")):
@@ -299,7 +299,7 @@ class Visitor:
     async def _render(
         self, renderer: Renderer, raw: Raw, response: Response, robots: frozenset[str], stored: StoredState | None
     ) -> Answer:
-        """Render a page. No validator of it is kept: its data comes from elsewhere."""
+        """Render a page; the validators of the response are dropped, since the data comes from other requests."""
         try:
             rendered = await renderer.render(raw, response)
         except CircuitOpenError as problem:
@@ -319,7 +319,7 @@ class Visitor:
         return FetchedPage(document, robots, self._leads_on(document, robots))
 
     def _leads_on(self, document: Document, robots: frozenset[str]) -> bool:
-        """Return whether a page must not be indexed, or is an overview that is not to be stored."""
+        """Return whether a page must not be indexed, or is an overview that is not stored."""
         if document.record.get("noindex") or robots & NOT_INDEXED:
             return True
         if self._options.overviews == "keep" or document.media_type != "text/html":
@@ -328,7 +328,7 @@ class Visitor:
         return bool(stated.get("type", "overview") == "overview")
 
     async def _read_unconditionally(self, url: str) -> Document | None:
-        """Return the document at a URL, or None if it does not answer with a page."""
+        """Return the document at a URL; None if it does not return a page."""
         try:
             response = await self._get(url)
             if not response.ok:
@@ -339,7 +339,7 @@ class Visitor:
 
 
 def _robots(response: Response) -> frozenset[str]:
-    """Return the words of X-Robots-Tag for all crawlers, and for us by name."""
+    """Return the directives of X-Robots-Tag that apply to all crawlers or to this crawler."""
     words: set[str] = set()
     for line in response.headers.getall("X-Robots-Tag", ()):
         named, colon, rest = line.lower().partition(":")
@@ -355,14 +355,14 @@ def _too_large(problem: BodyTooLargeError) -> BrokenPage:
 
 
 def _hash_of(response: Response, robots: frozenset[str]) -> Hash:
-    """Return the hash of a body, and of headers that decide how it is read if they are out of the ordinary."""
+    """Return the hash of a body, including unusual headers that decide how the body is read."""
     body = body_hash(response.body)
     headers = (response.media_type, response.charset, *sorted(robots))
     return body if headers == _ORDINARY else body_hash(body + repr(headers).encode())
 
 
 async def disallowed(robots: Robots, url: str) -> Answer | None:
-    """Return the answer for a URL that robots.txt disallows, or whose robots.txt cannot be read."""
+    """Return the answer for a URL that robots.txt disallows or whose robots.txt is unreadable; otherwise None."""
     try:
         rules = await robots.rules(url)
     except CircuitOpenError as problem:
@@ -375,9 +375,9 @@ async def disallowed(robots: Robots, url: str) -> Answer | None:
 
 
 def is_left_out(stored: StoredState | None, trouble: BrokenPage | Closed) -> bool:
-    """Return whether the present options exclude a stored page: it is too large, and was read under other options.
+    """Return whether the current options exclude a stored page: it is too large, and was read under other options.
 
-    A page that became too large under the same options is a failure like others, since a server may be to blame.
+    A page that became too large under the same options is an ordinary failure, since the server may be at fault.
     """
     return isinstance(trouble, BrokenPage) and trouble.too_large and stored is not None and stored.body_hash is None
 

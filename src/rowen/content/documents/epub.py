@@ -1,4 +1,4 @@
-"""E-books: their chapters in the order of the spine, each read as a page."""
+"""Reads e-books: the chapters in the order of the spine, each as an HTML page."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _FOLLOWED = ("http://", "https://", "mailto:")
 
 
 def read_epub(body: bytes) -> Part:
-    """Return the chapters of a book that is not locked."""
+    """Return the chapters of a book; raise `DamagedError` if it is protected by DRM."""
     package = ZipPackage(body)
     container = package.tree("META-INF/container.xml")
     path = next((each.get("full-path", "") for each in container.iter("rootfile")), "")
@@ -52,7 +52,7 @@ class _Book:
         self._items = {item.get("id", ""): item for item in self.root.iter("item")}
 
     def chapters(self) -> Iterator[tuple[str, HtmlPage]]:
-        """Yield each chapter's Markdown and the page it comes from; one without a heading gets its title as heading."""
+        """Yield the Markdown and the page of each chapter; a chapter without a heading gets its title as heading."""
         labels = dict(self._contents())
         encryption = self._package.tree("META-INF/encryption.xml")
         locked = {joined("", reference.get("URI", "")).lower() for reference in encryption.iter("CipherReference")}
@@ -75,7 +75,7 @@ class _Book:
         return joined(self._folder, item.get("href", ""))
 
     def _contents(self) -> Iterator[tuple[str, str]]:
-        """Yield the titles of chapters in the table of contents, by path: of EPUB 2, then of EPUB 3."""
+        """Yield the paths and titles of chapters from the table of contents of EPUB 2 or EPUB 3."""
         for item in self._items.values():
             path = self._path(item)
             folder = path.rpartition("/")[0]
@@ -90,14 +90,14 @@ class _Book:
 
 
 def _label(folder: str, target: str, label: str) -> Iterator[tuple[str, str]]:
-    """Yield the path and title of a chapter, unless the link leads to a part of it."""
+    """Yield the path and title of a chapter; nothing for a link to a part of a chapter."""
     words = " ".join(label.split())
     if words and "#" not in target:
         yield joined(folder, target).lower(), words
 
 
 def _page(body: bytes, path: str) -> HtmlPage:
-    """Read a chapter. All of it is content, and its links and anchors are useless outside the book."""
+    """Read a chapter; all its elements are content, and links and anchors inside the book are removed."""
     page = parse(_text(body, path))
     page.remove("annotation,annotation-xml")
     for element in page.select("aside,footer,main,article"):
@@ -112,7 +112,7 @@ def _page(body: bytes, path: str) -> HtmlPage:
 
 
 def _text(body: bytes, path: str) -> str:
-    """Return the text of a page with each element closed as in HTML: XHTML may contain `<title/>`."""
+    """Return a page's text with empty elements such as `<title/>` closed as in HTML."""
     try:
         text = decode(body, charset=None, media_type="text/html", name=path)
     except ItemError as problem:

@@ -1,4 +1,4 @@
-"""Excel workbooks: the displayed values of cells, as far as the file has them without a calculation."""
+"""Reads Excel workbooks: the displayed values of cells, if the file contains them without calculation."""
 
 import re
 from collections.abc import Iterator
@@ -11,15 +11,15 @@ from rowen.content.documents import DamagedError
 from rowen.content.documents.flow import Row, Workbook, core_facts
 from rowen.content.documents.packages import ZipPackage, elements, whole
 
-_LAST_COLUMN = 16_384  # XFD, the last that the format has
-_LAST_DAY = 2_958_466  # the day after 31 December 9999, the last that Excel and Python know
+_LAST_COLUMN = 16_384  # XFD, the last column of the format
+_LAST_DAY = 2_958_466  # the day after 31 December 9999, the last date in Excel and Python
 _DATES = frozenset((*range(14, 23), *range(27, 37), 45, 47, *range(50, 59)))
 _PERCENTS = frozenset((9, 10))
 _NOT_SHOWN = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!h+\]|m+\]|s+\])[^\[\]]*\]')
 
 
 def read_excel(body: bytes) -> Part:
-    """Return the sheets of a workbook that are not hidden."""
+    """Return the visible sheets of a workbook."""
     package = ZipPackage(body)
     main = package.main("xl/workbook.xml", what="an Excel workbook")
     book = package.tree(main)
@@ -36,7 +36,7 @@ def read_excel(body: bytes) -> Part:
 
 
 class _Cells:
-    """Reads cells: shared texts are stored once for the workbook, and numbers become dates by their format."""
+    """Reads cells: resolves shared strings, and formats numbers as dates or percentages by their style."""
 
     def __init__(self, package: ZipPackage, main: str, book: Element) -> None:
         self._package = package
@@ -48,7 +48,7 @@ class _Cells:
         self._epoch = datetime(1904, 1, 1) if since_1904 else datetime(1899, 12, 30)  # noqa: DTZ001 (a wall clock's)
 
     def rows(self, path: str) -> Iterator[Row]:
-        """Yield the rows of a sheet, and an empty one where some are missing."""
+        """Yield the rows of a sheet, with an empty row in place of a gap in the row numbers."""
         last = 0
         for row in elements(self._package.pieces(path), frozenset({"row"})):
             number = whole(row.get("r"), last + 1)
@@ -86,7 +86,7 @@ class _Cells:
                 return f"{number * 100:.15g}%"
             # Excel displays fifteen digits; a file holds seventeen.
             return value if len(value) < 16 else f"{number:.15g}"
-        # Excel's first sixty days are one off: it takes 1900 for a leap year.
+        # Excel treats 1900 as a leap year, so its first sixty days are off by one.
         early = 1 if number < 60 and self._epoch.year == 1899 else 0
         at = self._epoch + timedelta(days=int(number) + early, seconds=round(number % 1 * 86_400))
         if number < 1:
@@ -101,11 +101,11 @@ def _text(element: Element | None) -> str:
 
 
 def _formats(root: Element) -> tuple[frozenset[int], frozenset[int]]:
-    """Return the styles that display dates, and those that display percents."""
+    """Return the styles that display dates, and the styles that display percentages."""
     dates, percents = set(_DATES), set(_PERCENTS)
     codes = {whole(entry.get("numFmtId"), -1): entry.get("formatCode", "") for entry in root.iter("numFmt")}
     for number, code in codes.items():
-        # A length of time, `[h]:mm`, stays a number.
+        # A duration, such as `[h]:mm`, stays a number.
         displayed = _NOT_SHOWN.sub("", code.partition(";")[0]).lower()
         if "[" not in displayed and any(mark in displayed for mark in "ymdhs") and "general" not in displayed:
             dates.add(number)
@@ -121,7 +121,7 @@ def _formats(root: Element) -> tuple[frozenset[int], frozenset[int]]:
 
 @lru_cache(_LAST_COLUMN)
 def _column(letters: str) -> int:
-    """Return the number of a column by its letters; 0 if Excel has no such column."""
+    """Return the number of a column from its letters; 0 if Excel has no such column."""
     if not 0 < len(letters) <= 3 or not letters.isascii() or not letters.isalpha():
         return 0
     number = 0

@@ -22,7 +22,7 @@ MOST_CHARS = 10_000_000
 _SPARSEST = 4
 Row = Mapping[int, str]
 """The cells of a row that are not empty, by column."""
-# Programs generate a title where the author gave none.
+# Programs generate a title if the author set none.
 _PREFIX = re.compile(r"(?:Microsoft (?:Office )?(?:Word|PowerPoint|Excel)|Word Document) - ", re.IGNORECASE)
 _NO_TITLE = re.compile(
     r"(?:untitled|title|document|presentation|präsentation|présentation|slide|book|mappe|dokument|folie|workbook"
@@ -34,7 +34,7 @@ _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*")
 
 
 class TextRun(NamedTuple):
-    """Text of one format; a line end in it is one on the page."""
+    """Text with one format; a line break in `text` is a line break on the page."""
 
     text: str
     bold: bool = False
@@ -44,14 +44,14 @@ class TextRun(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A cell of a table, as HTML, and how many columns it spans."""
+    """A table cell as HTML, and the number of columns that it spans."""
 
     html: str
     span: int = 1
 
 
 def inline(runs: Iterable[TextRun], *, plain: bool = False) -> str:
-    """Return runs as HTML. Programs split words into runs arbitrarily, so neighbours of one format are joined first."""
+    """Return runs as HTML; neighbours with the same format are joined, since programs split words arbitrarily."""
     parts = []
     for (bold, italic, raised, href), group in groupby(runs, key=lambda run: run[1:]):
         text = "".join(run.text for run in group)
@@ -69,7 +69,7 @@ def inline(runs: Iterable[TextRun], *, plain: bool = False) -> str:
 
 
 class TextFlow:
-    """Collects blocks one by one; lists and code end where another block begins."""
+    """Collects blocks one by one; any other block ends a list or a code block."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -77,7 +77,7 @@ class TextFlow:
         self._code: list[str] = []
 
     def heading(self, level: int, html: str) -> None:
-        """Add a heading of level 1 to 6."""
+        """Add a heading; its level is limited to 1 to 6."""
         level = min(6, max(1, level))
         self._block(f"<h{level}>{html}</h{level}>" if html else "")
 
@@ -90,12 +90,12 @@ class TextFlow:
         self._block(f"<blockquote><p>{html}</p></blockquote>" if html else "")
 
     def code(self, line: str) -> None:
-        """Add lines of code; adjacent ones become one block."""
+        """Add a line of code; adjacent lines become one block."""
         self._end_lists()
         self._code.append(line)
 
     def item(self, level: int, html: str, *, number: int | None = None) -> None:
-        """Add an item of a list, numbered or not; level 0 is the outermost."""
+        """Add a list item, with a number or a bullet; level 0 is the outermost."""
         if not html:
             return
         self._end_code()
@@ -111,7 +111,7 @@ class TextFlow:
         self._parts.append(f"<li>{html}")
 
     def table(self, rows: Sequence[Sequence[Cell]]) -> None:
-        """Add a table with the first row as its head; a table of a single cell is only a frame around it."""
+        """Add a table with the first row as its head; a table of a single cell is added without a table."""
         rows = [row for row in rows if any(cell.html for cell in row)]
         if len(rows) == 1 and len(rows[0]) == 1:
             self._block(f"<div>{rows[0][0].html}</div>")
@@ -125,14 +125,14 @@ class TextFlow:
             self._block("".join(["<table>", *parts, "</table>"]))
 
     def slide(self, number: int, title: str, content: "TextFlow") -> None:
-        """Add the content of a slide under its title; skip an empty slide."""
+        """Add the content of a slide below its title; skip an empty slide."""
         html = content.html()
         if title or html:
             self.heading(2, title or f"Slide {number}")
             self._block(html)
 
     def html(self) -> str:
-        """Return all blocks."""
+        """Return all blocks as HTML."""
         self._end_lists()
         self._end_code()
         return "\n".join(self._parts)
@@ -150,13 +150,13 @@ class TextFlow:
     def _end_code(self) -> None:
         if self._code:
             code = escape("\n".join(self._code).strip("\n"))
-            # A parser drops the line end that follows the tag.
+            # An HTML parser drops the line break after the tag.
             self._parts.append(f"<pre>\n{code}</pre>")
             self._code.clear()
 
 
 class Workbook:
-    """Collects sheets up to a limit."""
+    """Collects sheets up to a size limit."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -164,7 +164,7 @@ class Workbook:
         self._left_chars = min(MOST_CHARS, left_chars() // 2)
 
     def add(self, name: str, rows: Iterable[Row]) -> None:
-        """Add a sheet; skip an empty one."""
+        """Add a sheet; skip an empty sheet."""
         blocks: list[str] = []
         block: list[Row] = []
         for row in rows:
@@ -183,7 +183,7 @@ class Workbook:
 
     @property
     def is_full(self) -> bool:
-        """Return whether something had to be left out."""
+        """Return whether the size limit was exceeded, so that rows were left out."""
         return self._left_chars < 0
 
     def part(self, facts: "Facts") -> Part:
@@ -195,7 +195,7 @@ class Workbook:
 
 
 def _block(rows: list[Row]) -> str:
-    """Return adjacent rows as a table; rows of one cell each as paragraphs."""
+    """Return adjacent rows as a table; if each row has only one cell, as paragraphs."""
     if all(len(row) == 1 for row in rows):
         return "\n\n".join(escaped(" ".join(cell.split())) for row in rows for cell in row.values())
     columns = sorted({column for row in rows for column in row})
@@ -206,7 +206,7 @@ def _block(rows: list[Row]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Metadata of a document; empty where it has none."""
+    """The metadata of a document; a field is empty if the document does not have it."""
 
     title: str = ""
     authors: tuple[str, ...] = ()
@@ -214,16 +214,16 @@ class Facts:
     language: str | None = None
 
     def part(self, text: str, *, title: str = "", links: tuple[str, ...] = (), **record: Any) -> Part:
-        """Return a document with this metadata; the given title is used if it has none of its own.
+        """Return a document with this metadata; `title` is used if the metadata has no title.
 
-        The record has no dates: a program writes a new one with every export.
+        The record has no dates, since programs write a new date with every export.
         """
         authors = {"authors": list(self.authors)} if self.authors else {}
         return Part(text, self.title or title, self.keywords, self.language, links, {**authors, **record})
 
 
 def facts_of(title: str, authors: Iterable[str], keywords: Iterable[str], language: str = "") -> Facts:
-    """Return the metadata of a file in normal form."""
+    """Return normalised metadata of a file."""
     words = (word.strip() for several in keywords for word in re.split(r"[,;\n]", several))
     names = (" ".join(name.split()) for name in authors)
     tag = language.strip()
@@ -246,12 +246,12 @@ def core_facts(package: ZipPackage) -> Facts:
 
 
 def sensible_title(title: str) -> str:
-    """Return a title; empty for a generated one."""
+    """Return a title; an empty string if a program generated it."""
     title = _PREFIX.sub("", " ".join(title.split()))
     return "" if _NO_TITLE.fullmatch(title) else title
 
 
 def part_of(html: str, facts: Facts) -> Part:
-    """Return a document with a text in HTML; without a title of its own, the first heading is its title."""
+    """Return a document for a text in HTML; if the metadata has no title, the first heading is the title."""
     page = read_page(html)
     return facts.part(page.text, title=sensible_title(page.title), links=page.links)

@@ -1,4 +1,4 @@
-"""OpenDocument: texts, presentations and spreadsheets, as LibreOffice writes them."""
+"""Reads OpenDocument text documents, presentations and spreadsheets, as LibreOffice writes them."""
 
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, groupby, tee
@@ -27,7 +27,7 @@ class OdfStyles:
         self._lists |= {style.get("name", ""): style for style in root.iter("list-style")}
 
     def text_format(self, name: str | None, base: TextRun) -> TextRun:
-        """Return a format changed by a style and its ancestors."""
+        """Return the format `base`, changed by a style and its ancestors."""
         for style in reversed(self._lineage(name)):
             for properties in style.iterfind("text-properties"):
                 weight, posture = properties.get("font-weight"), properties.get("font-style")
@@ -39,12 +39,12 @@ class OdfStyles:
         return base
 
     def names(self, name: str | None) -> frozenset[str]:
-        """Return the displayed names of a style and its ancestors, in lower case."""
+        """Return the display names of a style and its ancestors, in lower case."""
         names = [name or "", *(style.get("parent-style-name", "") for style in self._lineage(name))]
         return frozenset(name.replace("_20_", " ").lower() for name in names)
 
     def is_numbered(self, name: str, level: int) -> bool:
-        """Return whether a list of this style has numbers at a level, counted from 0."""
+        """Return whether a list style has numbers at `level`, counted from 0."""
         levels = (entry for entry in self._lists.get(name, ()) if entry.get("level") == str(level + 1))
         return any(entry.tag == "list-level-style-number" and entry.get("num-format") for entry in levels)
 
@@ -57,7 +57,7 @@ class OdfStyles:
 
 
 class OdfWriter:
-    """Writes blocks into a flow."""
+    """Converts OpenDocument elements to blocks of a flow."""
 
     LEFT_OUT = frozenset(
         {"tracked-changes", "forms", "table-of-content", "alphabetical-index", "illustration-index", "table-index"}
@@ -69,7 +69,7 @@ class OdfWriter:
         self._notes: list[Element] = []
 
     def write(self, block: Element, flow: TextFlow) -> None:
-        """Write one block, and its notes below it."""
+        """Write one block, followed by its notes."""
         match block.tag:
             case "h":
                 flow.heading(whole(block.get("outline-level"), 1), self.words(block))
@@ -97,7 +97,7 @@ class OdfWriter:
             flow.paragraph(inline([_citation(note), TextRun(" "), *runs]))
 
     def words(self, block: Element) -> str:
-        """Return the words of a block on one line, as HTML without any markup."""
+        """Return the text of a block on one line, as HTML without markup."""
         return inline(self._runs(block, TextRun("")), plain=True)
 
     def _list(self, block: Element, flow: TextFlow, level: int, style: str) -> None:
@@ -113,7 +113,7 @@ class OdfWriter:
                 self._list(inner, flow, level + bool(own), inner.get("style-name") or style)
 
     def _cell(self, cell: Element) -> Cell:
-        """Return a cell; one that another cell covers is empty, but keeps its place."""
+        """Return a table cell; a cell covered by another one is empty, but keeps its position."""
         flow = TextFlow()
         for block in cell if cell.tag == "table-cell" else ():
             self.write(block, flow)
@@ -147,11 +147,11 @@ class OdfWriter:
 
 
 _CELLS = ("table-cell", "covered-table-cell")
-# Deleted words, forms and tables of contents are read as blocks, to be left out.
+# Deleted text, forms and tables of contents are read as blocks, so that they can be left out.
 _BLOCKS = frozenset({_STYLES, "h", "p", "list", "table", "frame", *OdfWriter.LEFT_OUT})
 _ROWS = frozenset({_STYLES, "table-row", *OdfWriter.LEFT_OUT})
-_MOST_COPIES = 1_000  # a row or a cell is repeated by a number in an attribute, which may be any
-# Spaces are a number in an attribute, which may be any.
+_MOST_COPIES = 1_000  # an attribute with an arbitrary number repeats a row or a cell
+# An attribute with an arbitrary number repeats a space.
 _MOST_SPACES = 100
 # Styles name their parents; in a damaged file they may form a cycle.
 _LONGEST_LINEAGE = 16
@@ -176,7 +176,7 @@ def read_text(body: bytes) -> Part:
 
 
 def read_slides(body: bytes) -> Part:
-    """Read a presentation: one heading per slide."""
+    """Read a presentation; each slide becomes a section with a heading."""
     package = _opened(body)
     writer = OdfWriter(OdfStyles(package.tree("styles.xml")))
     flow = TextFlow()
@@ -200,7 +200,7 @@ def read_slides(body: bytes) -> Part:
 
 
 def read_sheets(body: bytes) -> Part:
-    """Read a spreadsheet: the displayed values of its cells."""
+    """Read the displayed values of a spreadsheet."""
     package = _opened(body)
     workbook = Workbook()
     hidden: set[str] = set()
@@ -239,7 +239,7 @@ def _facts(package: ZipPackage) -> Facts:
 
 
 def _copies(row: Element) -> Iterable[Row]:
-    """Return a row as often as it is repeated; blank rows, of which a sheet may end in a million, once."""
+    """Return a row as often as it is repeated; a blank row once, since a sheet may end in a million blank rows."""
     cells = {}
     column = 0
     for cell in row if row.tag == "table-row" else ():
@@ -258,7 +258,7 @@ def _citation(note: Element) -> TextRun:
 
 
 def _spaced(text: str | None) -> str:
-    """Normalise white space as in HTML: a program that indents its XML adds line ends without meaning."""
+    """Replace line breaks and tabs by spaces, since a program that indents its XML adds line breaks without meaning."""
     return text.replace("\n", " ").replace("\t", " ") if text else ""
 
 

@@ -1,4 +1,4 @@
-"""Zip archives of XML, the container of office files and e-books: members and trees, read within limits."""
+"""Zip archives of XML, the container of office files and e-books: reads members and XML trees within limits."""
 
 import io
 import posixpath
@@ -12,7 +12,7 @@ from xml.parsers import expat
 from rowen.content.documents import DamagedError
 from rowen.formats.xml import XmlNames, event_parser
 
-# The limit for all parts together: a zip may unpack to a thousand times its size.
+# Limit for all members together: a zip archive may unpack to a thousand times its size.
 MOST_UNPACKED_BYTES = 256 << 20
 _PIECE_BYTES = 1 << 18
 _ENCRYPTED = 0x1
@@ -20,7 +20,7 @@ _METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError)
 _NOTHING = Element("nothing")
-# The whole part is read by one worker, and each element costs it memory.
+# One worker reads the whole member, and each element needs memory.
 MOST_ELEMENTS = 3_000_000
 # Readers of the trees recurse at each level; Python allows 1,000 nested calls.
 DEEPEST = 128
@@ -28,7 +28,7 @@ _NO_TAGS: frozenset[str] = frozenset()
 
 
 class ZipPackage:
-    """The members of one archive, by their paths in lower case; nothing is written to disk."""
+    """The members of one archive, by path in lower case; nothing is written to disk."""
 
     def __init__(self, body: bytes) -> None:
         if body.startswith(_OLE):
@@ -47,7 +47,7 @@ class ZipPackage:
         return _plain(path) in self._members
 
     def pieces(self, path: str) -> Iterator[bytes]:
-        """Yield a member's bytes, piece by piece; none if there is no such member."""
+        """Yield the bytes of a member in pieces; nothing if there is no such member."""
         member = self._members.get(_plain(path))
         if member is None:
             return
@@ -69,15 +69,15 @@ class ZipPackage:
             raise DamagedError(f"is damaged ({problem}).") from problem
 
     def read(self, path: str) -> bytes:
-        """Return a member's bytes."""
+        """Return the bytes of a member; empty if there is no such member."""
         return b"".join(self.pieces(path))
 
     def tree(self, path: str) -> Element:
-        """Return a member's root element; an empty one if there is no such member."""
+        """Return the root element of a member; an empty element if there is no such member."""
         return next(elements(self.pieces(path)), _NOTHING)
 
     def main(self, usual: str, *, what: str) -> str:
-        """Return the path of an Office file's main part."""
+        """Return the path of an Office file's main part; raise `DamagedError` with `what` if there is none."""
         paths = (path for kind, path in self.targets("").values() if kind == "officeDocument" and path in self)
         main = next(paths, usual)
         if main not in self:
@@ -85,7 +85,7 @@ class ZipPackage:
         return main
 
     def targets(self, path: str) -> dict[str, tuple[str, str]]:
-        """Return the references of a part of an Office file: by id, the last word of the kind and the target."""
+        """Return the references of an Office part by id: the last segment of the type, and the target."""
         folder, _, name = path.rpartition("/")
         targets = {}
         for relationship in self.tree(f"{folder}/_rels/{name}.rels").iter("Relationship"):
@@ -97,7 +97,7 @@ class ZipPackage:
 
 
 def joined(folder: str, reference: str) -> str:
-    """Return the path that a reference in a folder leads to; a path out of the archive matches no member."""
+    """Return the path of a reference in a folder; a path that leads out of the archive matches no member."""
     path = unquote(reference.partition("#")[0])
     return posixpath.normpath(posixpath.join("/" + folder, path)).lstrip("/")
 
@@ -109,9 +109,9 @@ def _plain(path: str) -> str:
 def elements(
     pieces: Iterable[bytes], wanted: frozenset[str] = _NO_TAGS, *, opened: frozenset[str] = _NO_TAGS
 ) -> Iterator[Element]:
-    """Yield the outermost elements of the wanted names; the root if no names are given.
+    """Yield the outermost elements with the names in `wanted`; if it is empty, the root element.
 
-    Elements with names in `opened` are yielded when they begin, with their attributes only.
+    Elements with names in `opened` are yielded at their start tag, with attributes only.
     """
     reader = _MarkupReader(wanted, opened)
     try:
@@ -128,7 +128,7 @@ def elements(
 
 
 def whole(text: str | None, default: int = 0) -> int:
-    """Return the number in an attribute; the default if it is not a number, or absurdly large."""
+    """Return the number in an attribute; `default` if it is no number or has more than nine digits."""
     return int(text) if text and len(text) < 10 and text.isascii() and text.removeprefix("-").isdigit() else default
 
 

@@ -1,7 +1,7 @@
-"""PDF: the words of each page under the headings of the outline, with anchors that viewers understand.
+"""Reads PDF: the text of each page below the headings of the outline, with anchors that PDF viewers understand.
 
-The text is pdfium's. A release that reads pages differently changes the stored texts, though not the hash of a body: it
-needs a new version of the format.
+The text comes from pdfium. A release of pdfium that reads pages differently changes the stored texts without changing
+the hash of a body; raise the version of the format in that case.
 """
 
 import re
@@ -17,18 +17,18 @@ from rowen.content.markdown import escaped
 from rowen.model.text import spend
 from rowen.version import how_to_install
 
-# Further pages are left out, and the item says so: reading must end within a worker's time.
+# Further pages are left out, and the item says so: reading must end within a worker's time limit.
 MOST_PAGES = 5_000
 # The bookmarks of a damaged file may form a cycle.
 _MOST_BOOKMARKS = 20_000
-# The title is searched in the first page, by the size of each character.
+# Characters of the first page whose size is compared to find the title.
 _MOST_TITLE_CHARS = 4_000
-# Longer words in the largest size are not a title; a first line is truncated here.
+# Longer text in the largest size is no title; a first line used as title is truncated to this.
 _LONGEST_TITLE = 200
 _LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st"})
 # Two pages may begin with the same line by chance; the first of repeated lines is kept in any case.
 _FEWEST_REPEATS = 3
-# The share of the typical length: a shorter line that ends a sentence ends a paragraph.
+# Share of the typical line length: a shorter line that ends a sentence ends a paragraph.
 _SHORT = 0.8
 # A bookmark's title is compared with at most so many lines.
 _LONGEST_HEADING_LINES = 3
@@ -44,7 +44,7 @@ _SENTENCE_END = (".", "!", "?", ":", ";", "。", "”", '"')
 
 
 def read_pdf(body: bytes) -> Part:
-    """Return the text of a PDF that has any."""
+    """Return the text of a PDF; raise `DamagedError` if it has no text layer."""
     try:
         import pypdfium2
     except ImportError as problem:
@@ -108,7 +108,7 @@ def _read(document: Any, damaged: type[Exception]) -> Part:
 
 
 def _largest_words(document: Any, damaged: type[Exception]) -> str:
-    """Return the words of the first page in the largest size."""
+    """Return the text in the largest font size on the first page; empty if it is no plausible title."""
     try:
         words = document[0].get_textpage()
         boxes = [words.get_charbox(at, loose=True) for at in range(min(words.count_chars(), _MOST_TITLE_CHARS))]
@@ -133,7 +133,7 @@ class Bookmark(NamedTuple):
 
 
 def markdown(pages: Sequence[str], bookmarks: Sequence[Bookmark], *, missing: int = 0) -> str:
-    """Return all pages under the headings of the outline; without an outline, each under its number."""
+    """Return all pages below the headings of the outline; without an outline, each page below its number."""
     by_page: defaultdict[int, list[Bookmark]] = defaultdict(list)
     for bookmark in bookmarks:
         by_page[bookmark.page].append(bookmark)
@@ -150,9 +150,9 @@ def markdown(pages: Sequence[str], bookmarks: Sequence[Bookmark], *, missing: in
 
 
 def _remove_decoration(pages: list[list[str]]) -> None:
-    """Remove page numbers, and the lines at the ends of pages that three or more have in common.
+    """Remove page numbers, and first and last lines that three or more pages share.
 
-    The first of repeated lines is kept: it may be the title.
+    The first of the repeated lines is kept, since it may be the title.
     """
     for _ in range(2):
         for end in (0, -1):
@@ -170,7 +170,7 @@ def _remove_decoration(pages: list[list[str]]) -> None:
 
 def _page(lines: list[str], number: int, bookmarks: list[Bookmark], level: int) -> str:
     anchor = f"{{#page={number + 1}}}"
-    # The headings by their line, each with the number of lines that it takes up; others stand at the top.
+    # The headings by line, and the number of lines that each occupies; headings without a line come first.
     headings: defaultdict[int, list[str]] = defaultdict(list)
     taken: defaultdict[int, int] = defaultdict(int)
     after = 0
@@ -184,7 +184,7 @@ def _page(lines: list[str], number: int, bookmarks: list[Bookmark], level: int) 
     typical = sorted(map(len, lines))[len(lines) * 4 // 5] if lines else 0
     for start, end in zip(bounds, [*bounds[1:], len(lines)], strict=True):
         parts += headings.get(start, [])
-        # A short line that ends a sentence ends the paragraph, and a bullet begins another.
+        # A short line that ends a sentence ends the paragraph, and a bullet starts a new one.
         text = gap = ""
         for line in lines[start + taken.get(start, 0) : end]:
             item = _BULLET.match(line)
@@ -196,7 +196,7 @@ def _page(lines: list[str], number: int, bookmarks: list[Bookmark], level: int) 
 
 
 def _position(lines: list[str], title: str, after: int) -> tuple[int, int]:
-    """Return the line of a title and the number of its lines; `after` and 0 if it is not in the page."""
+    """Return the line where a title starts and its number of lines; `after` and 0 if the page does not contain it."""
     wanted = _letters(title)
     for start in range(after, len(lines)):
         for length in range(1, _LONGEST_HEADING_LINES + 1):

@@ -1,4 +1,4 @@
-"""PowerPoint presentations: a heading for each slide, its points and tables, and the speaker's notes."""
+"""Reads PowerPoint presentations: a heading for each slide, its points and tables, and the speaker's notes."""
 
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
@@ -14,7 +14,7 @@ _POINTS = ("body", "obj", "")
 
 
 def read_powerpoint(body: bytes) -> Part:
-    """Return the visible slides, in their order."""
+    """Return the visible slides, in order."""
     package = ZipPackage(body)
     main = package.main("ppt/presentation.xml", what="a PowerPoint presentation")
     root = package.tree(main)
@@ -49,7 +49,7 @@ class _Slide:
                 self._write_text(shape, inner)
         for kind, path in self._targets.values():
             if kind == "diagramData":
-                # The words of a diagram, without the arrows between them.
+                # The text of a diagram, without its arrows.
                 for point in self._package.tree(path).iter("pt"):
                     inner.item(0, inline(run for part in point.iter("p") for run in self._runs(part)))
         for kind, path in self._targets.values():
@@ -107,7 +107,7 @@ class _Slide:
 
 
 def _shapes(root: Element) -> Iterator[Element]:
-    """Yield the shapes with text and the tables, also those in groups."""
+    """Yield the shapes and tables, including those in groups."""
     for child in root:
         if child.tag in ("sp", "tbl"):
             yield child
@@ -116,6 +116,6 @@ def _shapes(root: Element) -> Iterator[Element]:
 
 
 def _place(shape: Element) -> str | None:
-    """Return the role of a shape in the layout: `title`, `body` …; None for a free one."""
+    """Return the role of a shape in the layout, such as `title` or `body`; None if it has none."""
     placeholder = shape.find("nvSpPr/nvPr/ph")
     return placeholder.get("type", "") if placeholder is not None else None

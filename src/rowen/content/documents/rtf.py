@@ -1,4 +1,4 @@
-"""Rich Text Format: paragraphs, headings, lists and tables, in any code page."""
+"""Reads Rich Text Format: paragraphs, headings, lists and tables, in any code page."""
 
 import re
 from collections import defaultdict
@@ -43,7 +43,7 @@ NAMED = {
     "}": "}",
     "\t": " ",
 }
-"""The characters that words and symbols stand for."""
+"""The characters that control words and symbols represent."""
 _LEFT_OUT = """
     colortbl pict header headerl headerr headerf footer footerl footerr footerf ftnsep ftnsepc ftncn aftnsep aftnsepc
     aftncn listtable listoverridetable revtbl rsidtbl xmlnstbl themedata colorschememapping latentstyles datastore
@@ -52,7 +52,7 @@ _LEFT_OUT = """
     revtim printim buptim hlinkbase listname listpicture pgptbl do ud nonesttables docvar protusertbl wgrffmtfilter
 """
 LEFT_OUT = frozenset(_LEFT_OUT.split())
-"""Groups without text for readers."""
+"""Groups whose text is not displayed."""
 _CHARSETS = "0:1252 2:1252 77:10000 128:932 129:949 130:1361 134:936 136:950 161:1253 162:1254 163:1258 177:1255"
 _MORE = "178:1256 186:1257 204:1251 222:874 238:1250 254:437 255:850"
 CODE_PAGES = {int(pair.split(":")[0]): int(pair.split(":")[1]) for pair in f"{_CHARSETS} {_MORE}".split()}
@@ -60,7 +60,7 @@ CODE_PAGES = {int(pair.split(":")[0]): int(pair.split(":")[1]) for pair in f"{_C
 
 
 def read_rtf(body: bytes) -> Part:
-    """Return the text without headers, footers, pictures and hidden words."""
+    """Return the text without headers, footers, pictures and hidden text."""
     if not body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{\\rtf"):
         raise DamagedError("is not an RTF file.")
     reader = _RtfReader()
@@ -73,7 +73,7 @@ def read_rtf(body: bytes) -> Part:
 
 @dataclass(slots=True)
 class _Group:
-    """The state inside braces: the destination of text, and its format."""
+    """The state inside braces: the destination of the text, and its format."""
 
     goes_to: str = ""
     style: TextRun = _PLAIN
@@ -93,7 +93,7 @@ class _Paragraph:
 
 
 class Token(NamedTuple):
-    """One of: a control word with its number, a symbol, a brace, a byte, or text."""
+    """One token: a control word with its number, a symbol, a brace, a byte, or text."""
 
     word: str = ""
     number: int | None = None
@@ -129,7 +129,7 @@ class _RtfReader:
                 self._bytes.append(token.byte)
             return
         if token.text:
-            # Text of plain ASCII may be the second half of a character that began with a byte.
+            # ASCII text may be the second half of a character that began with a byte.
             self._bytes += token.text[self._to_skip :].encode("latin-1")
             self._to_skip = max(0, self._to_skip - len(token.text))
             return
@@ -156,7 +156,7 @@ class _RtfReader:
                 self._starred = False
 
     def html(self) -> str:
-        """Return everything that was read, also of a truncated file."""
+        """Return the HTML of everything that was read, even if the file is truncated."""
         self._end_paragraph()
         self._end_table()
         return self._flow.html()
@@ -291,7 +291,7 @@ def _paired(runs: list[TextRun]) -> list[TextRun]:
 
 
 def tokens(source: str) -> Iterator[Token]:
-    """Yield the tokens of a file decoded as Latin-1; the raw bytes after `bin` are skipped."""
+    """Yield the tokens of a file decoded as Latin-1; raw bytes after the control word `bin` are skipped."""
     at = 0
     while match := _TOKEN.match(source, at):
         at = match.end()

@@ -1,4 +1,4 @@
-"""Word documents: headings, paragraphs, lists, tables and footnotes, as their styles define them."""
+"""Reads Word documents: headings, paragraphs, lists, tables and footnotes, as their styles define them."""
 
 import re
 from collections import Counter
@@ -28,7 +28,7 @@ _LONGEST_LINEAGE = 16
 
 
 def read_word(body: bytes) -> Part:
-    """Return the text of a document without its headers, footers, comments, contents and deleted words."""
+    """Return the text of a document without headers, footers, comments, table of contents and deleted text."""
     package = ZipPackage(body)
     main = package.main("word/document.xml", what="a Word document")
     return part_of(_Document(package, main).html(), core_facts(package))
@@ -98,7 +98,7 @@ class _Document:
             flow.paragraph(inline([TextRun(str(self._note_number), raised=True), TextRun(" "), *words]))
 
     def _number(self, item: "ParagraphStyle") -> int | None:
-        """Return the next number of a list. It continues after other paragraphs, and restarts below another item."""
+        """Return the next number in a list; it continues after a paragraph, and restarts after a higher-level item."""
         if item.numbers == "bullet":
             return None
         for deeper in range(item.level + 1, 9):
@@ -111,7 +111,7 @@ class _Document:
         flow = TextFlow()
         for block in cell:
             self._write(block, flow)
-        # A cell that continues the row above repeats nothing.
+        # A cell that continues the cell above is left empty.
         is_merged = properties is not None and properties.find("vMerge") is not None
         continues = is_merged and setting(properties, "vMerge") != "restart"
         span = min(_WIDEST_SPAN, max(1, whole(setting(properties, "gridSpan"), 1)))
@@ -155,7 +155,7 @@ def _is_on(properties: Element, name: str) -> bool:
 
 
 def _own(parent: Element, name: str) -> Iterator[Element]:
-    """Yield the rows or cells of a table, also those in content controls, but none of a table in a cell."""
+    """Yield the rows or cells of a table, also inside content controls, but not of nested tables."""
     for child in parent:
         if child.tag == name:
             yield child
@@ -182,7 +182,7 @@ _KINDS = (
 
 
 class ParagraphStyle(NamedTuple):
-    """The role of a paragraph; for an item also `list_id` and the format of numbers, `bullet` for none."""
+    """The role of a paragraph; for a list item also `list_id`, and the number format in `numbers` (or `bullet`)."""
 
     kind: ParagraphKind = ParagraphKind.TEXT
     level: int = 0
@@ -191,7 +191,7 @@ class ParagraphStyle(NamedTuple):
 
 
 class WordStyles:
-    """The styles and numberings of one document."""
+    """The paragraph styles and list numberings of one document."""
 
     def __init__(self, package: ZipPackage, styles: str, numbering: str) -> None:
         entries = (entry for entry in package.tree(styles).iter("style") if entry.get("type") == "paragraph")
@@ -205,7 +205,7 @@ class WordStyles:
         }
 
     def style_of(self, paragraph: Element) -> ParagraphStyle:
-        """Return the role of a paragraph by its properties, then by its style and the ancestors of that."""
+        """Return the role of a paragraph from its own properties, its style and the ancestors of the style."""
         own = paragraph.find("pPr")
         lineage: list[Element] = []
         style_id = setting(own, "pStyle")
@@ -239,6 +239,6 @@ class WordStyles:
 
 
 def setting(properties: Element | None, name: str) -> str:
-    """Return the value of one property, empty if it is not set."""
+    """Return the value of a property; an empty string if it is not set."""
     entry = properties.find(name) if properties is not None else None
     return entry.get("val", "") if entry is not None else ""

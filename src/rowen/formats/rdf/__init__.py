@@ -1,1 +1,1 @@
-"""RDF: the graph, the syntaxes, broken statements and JSON-LD contexts."""
+"""RDF: the graph, the syntaxes, broken RDF statements and JSON-LD contexts."""

@@ -1,9 +1,9 @@
-"""JSON-LD without asking third parties for the meaning of its words.
+"""Resolves JSON-LD contexts without requests to third parties.
 
-A remote context is never fetched: its owner could see every run, and change the meaning of a catalog. In its place
-stands a context of our own, which defines the words of DCAT and the usual prefixes; words that it does not define are
-stored under names of their own. Contexts inside a document are not changed. A caller that has fetched and pinned the
-contexts that `remote` returns passes them to `settled`.
+A remote context is never fetched, since its owner could see every run, and change the meaning of a catalog. It is
+replaced by a built-in context, which defines the terms of DCAT and the usual prefixes. A term that it does not define
+is stored under the prefix `UNKNOWN`. Contexts inside a document are not changed. A caller that has fetched and pinned
+the contexts that `remote` returns passes them to `settled`.
 """
 
 import json
@@ -18,14 +18,14 @@ from rowen.formats.json import read_json
 from rowen.model.text import Budget
 
 UNKNOWN = "urn:rowen:word:"
-"""The prefix of words that no context defines."""
+"""The prefix of terms that no context defines."""
 
 LONGEST_MEANING = 500
-"""The longest meaning of a word, which the parser repeats wherever the word occurs. Real ones have 100 characters."""
+"""Maximum length of a term's IRI, which the parser repeats at each use. Real IRIs have up to 100 characters."""
 
 # Each level is a nested call, of which Python allows 1,000.
 _MOST_DEPTH = 200
-# About as deep as msgspec reads; in a thread the parser of RDF read 1,000 levels, 5,000 ended the process.
+# About the limit of msgspec; in a thread the RDF parser read 1,000 levels, and 5,000 levels ended the process.
 _DEEPEST = 1_000
 _BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|(?P<opens>[\[{])|(?P<closes>[\]}])', re.DOTALL)
 
@@ -88,7 +88,7 @@ _OWN_CHARS = len(json.dumps(_OWN))
 
 
 def remote(body: bytes, where: str) -> list[str]:
-    """Return the addresses of remote contexts in a document, as they are written, in their order."""
+    """Return the URLs of remote contexts in a document, unchanged and in order."""
     _check_depth(body)
     addresses: dict[str, None] = {}
     waiting = [read_json(body, where)] if b'"@context"' in body else []
@@ -105,10 +105,10 @@ def remote(body: bytes, where: str) -> list[str]:
 
 
 def settled(body: bytes, where: str, contexts: Mapping[str, Any] | None = None) -> bytes:
-    """Return the document with a known context in place of each reference to a remote one.
+    """Return the document with each reference to a remote context replaced by a known context.
 
-    Raise `RecursionError` for a document nested so deeply that the RDF parser would end the process, and
-    `OverspentError` for one with so many references that it would grow out of proportion.
+    Raise `RecursionError` if the document is nested so deeply that the RDF parser would end the process. Raise
+    `OverspentError` if it has so many references that it would grow disproportionately.
     """
     _check_depth(body)
     if b'"@context"' not in body and b'"@import"' not in body:
@@ -121,7 +121,7 @@ def _check_depth(body: bytes) -> None:
     try:
         msgspec.json.decode(body, type=msgspec.Raw)
     except msgspec.DecodeError:
-        # Another parser may continue after this error.
+        # The RDF parser may continue after this error, so count the depth.
         depth = 0
         for match in _BRACKET.finditer(body):
             depth += match.lastgroup == "opens"
@@ -131,7 +131,7 @@ def _check_depth(body: bytes) -> None:
 
 
 class _Definitions(Enum):
-    """The definitions that apply at a place of a document."""
+    """The kind of definitions that apply at a position in a document."""
 
     NONE = auto()
     OURS = auto()
@@ -139,7 +139,7 @@ class _Definitions(Enum):
 
 
 class _Settling:
-    """Rewrites a document. Where the known context already applies, it is not repeated."""
+    """Replaces the contexts of a document; where the built-in context already applies, it is not repeated."""
 
     def __init__(self, budget: Budget, contexts: Mapping[str, Any]) -> None:
         self._budget = budget
@@ -179,7 +179,7 @@ class _Settling:
                     contexts.append(_OWN)
                 active = _Definitions.OURS if active is _Definitions.NONE else active
             else:
-                # The definitions of a context apply elsewhere: which other words apply there is unknown.
+                # This context may define terms for nested contexts, where the built-in context may not apply.
                 _check_meanings(member)
                 contexts.append(self.value(member, depth + 1, _Definitions.OTHERS))
                 active = _Definitions.NONE if member is None else _Definitions.OTHERS

@@ -1,7 +1,7 @@
-"""RDF as catalogs use it: nodes and the statements about them, under short names.
+"""An RDF graph for catalogs: nodes and the RDF statements about them, under short names.
 
-Labels of blank nodes are valid only in one answer. A node is therefore written with all statements about its blank
-nodes in their place, and with sorted values: the same record, read twice, is the same.
+Labels of blank nodes are valid only in one response. A node is therefore written with the RDF statements about its
+blank nodes in place of their labels, and with sorted values, so that the same record is equal when it is read again.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -14,14 +14,14 @@ from rowen.model.hashes import canonical_json
 from rowen.model.text import Budget, OverspentError
 
 MOST_NODES = 50_000
-"""The most nodes in one record, each counted as often as it is mentioned."""
+"""Maximum number of nodes in one record; a node counts each time that it is mentioned."""
 
 _LONGEST_KEPT_IRI = 500
-"""The longest cached IRI: each may occur a million times; longer ones are no property names."""
+"""Maximum length of a cached IRI; longer IRIs are no property names."""
 
 # Each level is a nested call; a record that is nested more deeply is broken, and fails alone.
 MOST_DEPTH = 30
-# A named node is written in full up to this depth, then by name alone: named nodes may lead anywhere.
+# A named node is written in full up to this depth, then only as its IRI, since it may link to any other node.
 MOST_IRI_DEPTH = 4
 
 _NAMESPACES = {
@@ -53,19 +53,19 @@ _PREFIXES = {address: prefix for prefix, addresses in _NAMESPACES.items() for ad
 
 
 class Iri(str):
-    """A node with a name."""
+    """A node with an IRI."""
 
     __slots__ = ()
 
 
 class Blank(str):
-    """A node without a name; its label begins with `_:`."""
+    """A blank node; its label begins with `_:`."""
 
     __slots__ = ()
 
 
 class Literal(NamedTuple):
-    """A text, optionally with a language or a type."""
+    """A literal: a text with an optional language or datatype."""
 
     text: str
     language: str | None = None
@@ -77,7 +77,7 @@ Term: TypeAlias = Iri | Blank | Literal
 
 
 def short(iri: str) -> str:
-    """Return the name of a property or class with a well-known prefix, http and https alike; else the IRI itself."""
+    """Return a property or class IRI with its usual prefix, for http and https alike; other IRIs stay unchanged."""
     return _short(iri) if len(iri) <= _LONGEST_KEPT_IRI else iri
 
 
@@ -89,20 +89,20 @@ def _short(iri: str) -> str:
 
 
 class Graph:
-    """The statements about nodes. `broken` are nodes with statements that could not be read.
+    """The RDF statements about nodes; `broken` has the nodes with unreadable statements.
 
-    A node that many others mention is written with each of them: all output is spent from a `budget`.
+    A node that many nodes link to is written with each of them; all output is counted in `budget`.
     """
 
     def __init__(self, budget: Budget | None = None) -> None:
         self.budget = budget
         self.triples = 0
         self.broken: set[Node] = set()
-        # Most properties have one value; a collection for each would need most of the memory of a graph.
+        # Most properties have one value; a collection for each property would need most of the graph's memory.
         self._properties: dict[Node, dict[str, Term | dict[Term, None]]] = {}
 
     def add(self, node: Node, name: str, value: Term) -> None:
-        """Add one triple; its property has a short name."""
+        """Add one triple; `name` is the short name of its property."""
         self.triples += 1
         properties = self._properties.setdefault(node, {})
         values = properties.get(name)
@@ -126,7 +126,7 @@ class Graph:
 
     @classmethod
     def unpacked(cls, data: bytes, budget: Budget | None = None) -> "Graph":
-        """Return the inverse of `packed`."""
+        """Return the graph in bytes that `packed` returned."""
         graph = cls(budget)
         graph.triples, broken, statements = msgspec.msgpack.decode(data)
         graph.broken = {_node(node) for node in broken}
@@ -146,7 +146,7 @@ class Graph:
         return iter(self._properties)
 
     def said(self, node: Term) -> Mapping[str, Iterable[Term]]:
-        """Return the values of a node by property."""
+        """Return the values of a node, by property."""
         properties = self._properties.get(node, {}) if not isinstance(node, Literal) else {}
         return {name: values if isinstance(values, dict) else (values,) for name, values in properties.items()}
 
@@ -156,7 +156,7 @@ class Graph:
         return any(name in properties for name in names)
 
     def values(self, node: Term, *names: str) -> list[Term]:
-        """Return the values of the first of these properties that has any, in no particular order."""
+        """Return the values of the first of these properties that the node has; the order is arbitrary."""
         properties = self._properties.get(node) if not isinstance(node, Literal) else None
         for name in names if properties else ():
             if properties and (terms := properties.get(name)) is not None:
@@ -164,21 +164,21 @@ class Graph:
         return []
 
     def nodes(self, node: Term, *names: str) -> list[Node]:
-        """Return the values that are nodes."""
+        """Return the values that are nodes, of the first of these properties that the node has."""
         return [value for value in self.values(node, *names) if not isinstance(value, Literal)]
 
     def types(self, node: Node) -> set[str]:
-        """Return the short names of a node's classes."""
+        """Return the short names of the node's classes."""
         return {short(value) for value in self.values(node, "rdf:type") if isinstance(value, Iri)}
 
     def part(self, root: Node, borders: Container[Node]) -> "Graph":
-        """Return the statements about a node and the nodes that it leads to, up to the borders."""
+        """Return a graph of the statements about a node and all nodes reachable from it, but not beyond `borders`."""
         part = Graph(self.budget)
         part.adopt(self, root, borders)
         return part
 
     def adopt(self, other: "Graph", root: Node, borders: Container[Node] = ()) -> None:
-        """Copy another graph's statements about a node and the nodes that it leads to."""
+        """Copy the RDF statements about a node and all nodes reachable from it, but not beyond `borders`."""
         waiting, taken = [root], set[Node]()
         while waiting and len(taken) < MOST_NODES:
             node = waiting.pop()
@@ -195,19 +195,19 @@ class Graph:
             self.broken.add(root)
 
     def written(self, root: Node, borders: Container[Node] = ()) -> dict[str, Any]:
-        """Return a node as JSON, with all nodes that it leads to; borders are only named.
+        """Return a node and all nodes reachable from it as JSON; nodes in `borders` are only named.
 
-        Raise `ValueError` for a node that is too large, or that could not be read.
+        Raise `ValueError` if the node is too large or has unreadable statements.
         """
         return self.written_out(root, borders)[0]
 
     def written_out(
         self, root: Node, borders: Container[Node] = (), *, unfollowed: Container[str] = ()
     ) -> tuple[dict[str, Any], bool]:
-        """Return a node as JSON, and whether it contains everything about the node.
+        """Return a node as JSON, and whether it contains all RDF statements about the node.
 
-        It does not if it names a border with statements, or has a list as the value of a property outside `unfollowed`,
-        which readers do not follow.
+        The second value is false if the JSON names a node in `borders` that has statements, or if a property that is
+        not in `unfollowed` has a list as its value. Readers do not follow the properties in `unfollowed`.
         """
         writing = _Writing(self, borders, unfollowed)
         try:
@@ -273,7 +273,7 @@ class _Writing:
 
 
 def _plain(term: Term) -> Any:
-    """Return a term as a plain value: a literal as a list, a node as a text, or as bytes if that is ambiguous."""
+    """Return a term for serialisation: a literal as a tuple, a node as a string, or as bytes if that is ambiguous."""
     if isinstance(term, Literal):
         return tuple(term)
     return str(term).encode() if isinstance(term, Iri) == term.startswith("_:") else str(term)

@@ -1,10 +1,10 @@
-"""Repairs of broken RDF: a broken statement or node affects no other, and can be named.
+"""Repairs broken RDF, so that a broken statement or node affects no other and can be reported.
 
 The parser continues after an error, but does not report the text that it skipped. Lines of N-Triples and paragraphs of
-Turtle are therefore parsed separately, in groups that are halved until the broken one is alone.
+Turtle are therefore parsed in groups, and a broken group is halved until the broken part is isolated.
 
-Some catalogs give one property in RDF/XML both an address and a text, which the grammar forbids: both are kept, as two
-statements. A node that cannot be repaired is lost as a whole.
+Some catalogs give a property in RDF/XML both a resource and a text, which the grammar forbids; both are kept, as two
+RDF statements. A node that cannot be repaired is lost completely.
 """
 
 import re
@@ -16,7 +16,7 @@ from xml.etree.ElementTree import Element, ParseError, XMLParser, tostring
 
 from pyoxigraph import BlankNode, NamedNode, Quad, QuadParser, RdfFormat, parse
 
-# Lines or paragraphs that are parsed together: a broken one among them is found by ten halvings.
+# Lines or paragraphs that are parsed together; ten halvings find a broken one.
 _GROUP = 1000
 _PAYLOAD_BYTES = 1 << 16
 _LINE_FORMATS = (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS)
@@ -24,11 +24,11 @@ _PARAGRAPH_FORMATS = (RdfFormat.TURTLE, RdfFormat.N3)
 _DIRECTIVE = re.compile(rb"(?<![\w:@])(?:@?prefix\s+([\w-]*):|@base)\s*<([^<>\n]*)>\s*\.?", re.IGNORECASE)
 _BEGIN = re.compile(
     rb"\.[ \t\r]*+\n(?:[ \t\r]*+\n|#[^\n]*+\n)*+"
-    # Anything may follow: if the whole failed here, each point within the comments would be tried as well.
+    # This group is optional: if the expression failed here, each position within the comments would be tried as well.
     rb"(?:(?=@?(?:prefix|base)\s|\[|_:\w|<(?=[^\s<>:#]*+[:#])[^\s<>]*+>\s|([\w-]*+):[\w.%-]++\s)(?P<begins>))?"
 )
 _SUBJECT = re.compile(rb"\s*(<[^\s<>]*>|_:[^\s<>]+|[\w-]*:[\w.%-]+)\s")
-# A string that is not closed ends with its line, a long one with the text.
+# An unclosed string ends at the end of its line, an unclosed long string at the end of the text.
 _STRING = re.compile(rb'"""(?:[^"\\]++|\\.|"(?!""))*+(?:""")?|"(?:[^"\\\n]++|\\.)*+"?|<[^\s<>]*>|#[^\n]*', re.DOTALL)
 _GOES_ON = re.compile(rb"\.\s+\S")
 _STATEMENT_LINE = re.compile(rb"^[ \t]*[^\s#]", re.MULTILINE)
@@ -36,9 +36,9 @@ _PLACE = re.compile(r"^Parser error .*?\d: ")
 
 
 class BrokenStatement(NamedTuple):
-    """An unreadable statement, as it was sent, with its subject if it is known.
+    """An unreadable RDF statement as it was received, and its subject, or None if that is unknown.
 
-    `is_end` says that the document ends within it.
+    `is_end` is true if the document ends within the statement.
     """
 
     why: str
@@ -48,7 +48,7 @@ class BrokenStatement(NamedTuple):
 
 
 class BrokenDocument:
-    """A document that is known to be broken."""
+    """A document in a line-based or Turtle-like syntax that is known to be broken."""
 
     def __init__(self, data: bytes, syntax: RdfFormat, base: str) -> None:
         self._data = data
@@ -56,12 +56,12 @@ class BrokenDocument:
         self._base = base
         directives = list(_DIRECTIVE.finditer(data)) if syntax in _PARAGRAPH_FORMATS else []
         self._prefixes = {directive[1] for directive in directives}
-        # Prefixes that are redefined differ between the parts of a document.
+        # A redefined prefix has different meanings in different parts of the document.
         self._is_plain = len({directive.group(1, 2) for directive in directives}) == len(self._prefixes)
         self._head = b"\n".join(dict.fromkeys(directive[0] for directive in directives)) + b"\n" if directives else b""
 
     def read(self) -> Iterator[Quad | BrokenStatement]:
-        """Yield the statements that can be read, and the broken ones."""
+        """Yield the readable quads and the broken RDF statements."""
         borders = self._borders()
         last = len(borders) - 1
         waiting = [(at, min(at + _GROUP, last)) for at in range(0, last, _GROUP)][::-1]
@@ -70,7 +70,7 @@ class BrokenDocument:
             text = self._data[borders[begin] : borders[end]]
             try:
                 quads = list(self._parser(text))
-                # The missing half of a quotation mark may be found in a line below.
+                # An unclosed string may be closed by a quotation mark in a later line.
                 is_sound = (
                     end - begin == 1
                     or self._syntax not in _LINE_FORMATS
@@ -87,7 +87,7 @@ class BrokenDocument:
                 yield from self._broken(text, is_last=end == last)
 
     def _borders(self) -> Sequence[int]:
-        """Return the beginnings of lines or paragraphs, as far as they can be recognised, and the end of the last."""
+        """Return the positions where recognised lines or paragraphs start, and the end of the document."""
         begins: Iterable[int] = ()
         if self._syntax in _LINE_FORMATS:
             begins = (match.end() for match in re.finditer(rb"\n", self._data))
@@ -95,7 +95,7 @@ class BrokenDocument:
             prefixes = {None, *self._prefixes}
             matches = (match for match in _BEGIN.finditer(self._data) if match["begins"] is not None)
             begins = (match.end() for match in matches if match[1] in prefixes)
-        # An array holds millions of lines in little memory.
+        # An array needs little memory for millions of positions.
         borders = array("Q", [0])
         borders.extend(at for at in begins if at < len(self._data))
         borders.append(len(self._data))
@@ -105,7 +105,7 @@ class BrokenDocument:
         return parse(self._head + text, self._syntax, base_iri=self._base, lenient=True)
 
     def _broken(self, piece: bytes, *, is_last: bool) -> Iterator[Quad | BrokenStatement]:
-        """Yield the statements of a broken piece; continue after the error only if other statements may follow it."""
+        """Yield the statements of a broken piece; parse beyond the error only if other statements may follow."""
         is_single = len(piece) <= _PAYLOAD_BYTES and not _GOES_ON.search(_STRING.sub(b"''", piece))
         parser = self._parser(piece)
         while True:
@@ -126,7 +126,7 @@ class BrokenDocument:
                 yield BrokenStatement(reason, line[:_PAYLOAD_BYTES], None, is_end)
 
     def _subject(self, piece: bytes) -> NamedNode | BlankNode | None:
-        """Return the subject of a statement as the parser reads it, with prefixes and escapes."""
+        """Return the subject of a statement with prefixes and escapes resolved; None if it is unreadable."""
         match = _SUBJECT.match(piece)
         try:
             subject = next(self._parser(match[1] + b" <urn:x> <urn:x> .")).subject if match else None
@@ -142,7 +142,7 @@ _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 class BrokenXml:
-    """A document that is known to break the grammar; raise `SyntaxError` if it is not XML at all."""
+    """An RDF/XML document that violates the grammar of RDF/XML; raise `SyntaxError` if it is not XML at all."""
 
     def __init__(self, text: str, base: str) -> None:
         parser = XMLParser()  # noqa: S314 (a document that defines entities is refused before)
@@ -154,7 +154,7 @@ class BrokenXml:
         self._base = base
 
     def read(self) -> Iterator[Quad | BrokenStatement]:
-        """Yield the statements that can be read, and the broken ones."""
+        """Yield the readable quads and the broken RDF statements."""
         _mend(self._root)
         try:
             yield from list(self._parsed(self._root))
@@ -163,7 +163,7 @@ class BrokenXml:
                 yield from self._of_node(node)
 
     def _of_node(self, node: Element) -> Iterator[Quad | BrokenStatement]:
-        """Yield the statements of one node, or an error."""
+        """Yield the quads of one node; if the node is broken, one broken statement."""
         alone = Element(_ROOT, {name: value for name, value in self._root.attrib.items() if name.startswith("{")})
         alone.append(node)
         try:
@@ -180,7 +180,7 @@ class BrokenXml:
 
 
 def _mend(root: Element) -> None:
-    """Separate contradictory values of one property; nodes and properties alternate from the root down."""
+    """Separate contradictory values of one property; levels of nodes and of properties alternate from the root down."""
     nodes = list(root) if root.tag == _ROOT else [root]
     while nodes:
         node = nodes.pop()
@@ -198,7 +198,7 @@ def _mend(root: Element) -> None:
 
 
 def _parted(prop: Element) -> Iterator[Element]:
-    """Yield a property with its address, and separately its content: its nodes or, without any, its text."""
+    """Yield a property with its resource, then a copy with its content: its nodes or, without nodes, its text."""
     text = (prop.text or "").strip()
     if _RESOURCE not in prop.attrib or not (text or len(prop)):
         yield prop
@@ -211,7 +211,7 @@ def _parted(prop: Element) -> Iterator[Element]:
 
 
 def _apart(root: Element) -> Iterator[Element]:
-    """Yield the named nodes separately; a nested one is replaced by a link."""
+    """Yield each named node separately; a nested named node is replaced by a reference."""
     waiting = list(root) if root.tag == _ROOT else [root]
     while waiting:
         top = waiting.pop()

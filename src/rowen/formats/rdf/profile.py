@@ -1,7 +1,8 @@
-"""An application profile: SHACL shapes that the statements of a page are checked by.
+"""An application profile: SHACL shapes that the RDF statements of a page are checked against.
 
-A bounded part of SHACL Core, so that checks take time in proportion to the page, whatever the shapes are. Other
-constraints are refused when a profile is declared: ignoring a constraint would keep statements that it forbids.
+Only a limited part of SHACL Core is supported, so that checks take time in proportion to the page, whatever the shapes
+are. Other constraints are refused when a profile is declared, since ignoring a constraint would keep statements that
+it forbids.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,14 +23,14 @@ _CLASS = "http://www.w3.org/2000/01/rdf-schema#Class"
 
 # The profile of a public body has some hundred kilobytes. It is stored with its source, and read by each process.
 MOST_CHARS = 1_000_000
-# Ninety classes with thirty properties each have 2,700 rules; larger shapes are errors of a generator.
+# Ninety classes with thirty properties each need 2,700 rules; far more rules are an error of a generator.
 MOST_RULES = 20_000
 # That profile has 10,000 RDF statements. Each takes 6 microseconds to read.
 MOST_STATEMENTS = 50_000
 # The limit for all patterns together. Compiling a state takes up to 3 microseconds.
 MOST_STATES = 20_000
 
-# Properties for readers, without effect on validation.
+# Properties that document a shape, or that are handled elsewhere.
 _WORDS = frozenset({"name", "description", "message", "order", "group", "defaultValue", "severity", "deactivated"})
 _OF_NODES = _WORDS | {"targetClass", "property", "closed", "ignoredProperties"}
 _OF_PROPERTIES = _WORDS | {
@@ -53,7 +54,7 @@ Matches: TypeAlias = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class PropertyRule:
-    """A shape's constraints on one property; violations of a rule that is not `strict` are only reported."""
+    """A shape's constraints on one property; if it is not `strict`, violations are only reported."""
 
     path: str
     datatype: str | None = None
@@ -68,7 +69,7 @@ class PropertyRule:
 
 @dataclass(frozen=True, slots=True)
 class ProfileShape:
-    """The constraints on resources of some classes; `allowed` are the only properties that they may have."""
+    """The constraints on resources of some classes; if `allowed` is set, other properties are forbidden."""
 
     targets: frozenset[str]
     rules: tuple[PropertyRule, ...] = ()
@@ -76,9 +77,9 @@ class ProfileShape:
     strict: bool = True
 
 
-@lru_cache(maxsize=4)  # one for each source that a process reads at a time
+@lru_cache(maxsize=4)  # one for each source that a process reads at the same time
 def profile_in(turtle: str) -> tuple[ProfileShape, ...]:
-    """Parse the shapes in a file; raise `ValueError` for invalid or unsupported ones."""
+    """Parse the shapes in Turtle; raise `ValueError` if they are invalid or use unsupported constraints."""
     if len(turtle) > MOST_CHARS:
         raise ValueError(f"the shapes have {len(turtle):,} characters, and may have at most {MOST_CHARS:,}")
     try:
@@ -93,7 +94,7 @@ def profile_in(turtle: str) -> tuple[ProfileShape, ...]:
 
 
 class _Shapes:
-    """Reads a graph of shapes."""
+    """Reads the shapes in an RDF graph."""
 
     def __init__(self, turtle: str) -> None:
         self._statements: dict[Term, dict[str, list[Term]]] = {}
@@ -182,7 +183,7 @@ class _Shapes:
         return int(value.value)
 
     def _pattern(self, node: Term) -> Matches | None:
-        """Return a function that finds a rule's pattern in a text; many rules may have the same pattern."""
+        """Return a function that searches a text for a rule's pattern; equal patterns are compiled once."""
         value, flags = self._value(node, "pattern"), self._value(node, "flags")
         if value is None:
             return None
@@ -213,7 +214,7 @@ class _Shapes:
         return isinstance(value, Literal) and value.value in ("true", "1")
 
     def _is_strict(self, node: Term) -> bool:
-        """Return whether violations are dropped; those of severity warning or info are only reported."""
+        """Return whether violations are dropped; with severity warning or info they are only reported."""
         return self._iri(node, "severity") in (None, f"{_SH}Violation")
 
 

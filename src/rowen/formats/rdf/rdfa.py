@@ -1,8 +1,8 @@
-"""RDFa 1.1 in HTML: the statements in the attributes of a page, and the names in them.
+"""Reads RDFa 1.1 in HTML: the RDF statements in the attributes of a page.
 
-The processing sequence of RDFa Core 1.1 (section 7.5) with the rules of HTML+RDFa 1.1, over the parsed tree of a page.
-It does not recurse, and its output is spent from a budget: neither depth nor repetition in a page costs more than its
-size allows. Property copying (`rdfa:copy`) is left out.
+It implements the processing sequence of RDFa Core 1.1 (section 7.5) with the rules of HTML+RDFa 1.1, over the parsed
+tree of a page. It does not recurse, and its output is counted in a budget, so that neither depth nor repetition can
+make a page disproportionately expensive. Property copying (`rdfa:copy`) is not supported.
 """
 
 import re
@@ -85,7 +85,7 @@ _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def prefixes_in(declared: str) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of a `prefix` attribute; invalid ones are skipped."""
+    """Yield the pairs of prefix and IRI in a `prefix` attribute; invalid pairs are skipped."""
     words = declared.split()
     at = 0
     while at < len(words) - 1:
@@ -97,7 +97,7 @@ def prefixes_in(declared: str) -> Iterator[tuple[str, str]]:
 
 
 def absolute(base: str, reference: str) -> Iri:
-    """Return a reference as an IRI; an absolute one is not changed."""
+    """Return a reference as an IRI, resolved against `base`; an absolute reference stays unchanged."""
     reference = reference.strip()
     if _ABSOLUTE.match(reference):
         return Iri(reference)
@@ -112,7 +112,7 @@ def absolute(base: str, reference: str) -> Iri:
 
 
 def resource_of(written: str, base: str, prefixes: Mapping[str, str]) -> Node | None:
-    """Return the node of `about` or `resource`: a safe CURIE, a CURIE or an IRI; None for an invalid safe CURIE."""
+    """Return the node in `about` or `resource`: a safe CURIE, a CURIE or an IRI; None for an invalid safe CURIE."""
     written = written.strip()
     if written.startswith("[") and written.endswith("]"):
         return _curie(written[1:-1].strip(), prefixes)
@@ -120,7 +120,7 @@ def resource_of(written: str, base: str, prefixes: Mapping[str, str]) -> Node | 
 
 
 def name_of(word: str, prefixes: Mapping[str, str], vocabulary: str | None) -> Node | None:
-    """Return the node of a word in `property`, `rel`, `rev`, `typeof` or `datatype`; None for an invalid word.
+    """Return the node for a word in `property`, `rel`, `rev`, `typeof` or `datatype`; None for an invalid word.
 
     A valid word is a term, a CURIE or an absolute IRI.
     """
@@ -152,7 +152,7 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
 _USES = "http://www.w3.org/ns/rdfa#usesVocabulary"
 _TYPE, _FIRST, _REST, _NIL = (f"{RDF}{name}" for name in ("type", "first", "rest", "nil"))
 _XML, _HTML = f"{RDF}XMLLiteral", f"{RDF}HTML"
-_DIGITS = r"-?\d{4,9}"  # digits of a year: longer numbers are not dates, and would be scanned again and again
+_DIGITS = r"-?\d{4,9}"  # digits of a year; longer numbers are no dates, and would be scanned repeatedly
 _ZONE = r"(?:Z|[+-]\d\d:\d\d)?"
 # HTML+RDFa 1.1, section 3.1: the type follows from the value of `datetime`.
 _TIMES = [
@@ -173,14 +173,14 @@ _MEANINGFUL = frozenset(
     ]
 )
 _OUTER = frozenset({"head", "body"})
-# The memory of a statement besides its characters: a tuple, three strings and their places in a list.
+# Memory of a statement besides its characters: a tuple, three strings and a list entry.
 _STATEMENT_CHARS = 100
 
 RdfaTriple: TypeAlias = tuple[Node, Node, Term]
 
 
 class _Incomplete(NamedTuple):
-    """A statement that lacks the next node below: its predicate and direction, or the list that it fills."""
+    """A statement that waits for the next node below: its predicate and direction, or the list for the node."""
 
     predicate: Node
     is_reverse: bool = False
@@ -189,7 +189,7 @@ class _Incomplete(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """The evaluation context of the children of an element."""
+    """The evaluation context for the children of an element."""
 
     subject: Node
     object: Node
@@ -202,7 +202,7 @@ class _Scope:
 
 @dataclass(slots=True)
 class _Result:
-    """The results for one element: its subject, the object for its children, and the typed resource."""
+    """The result for one element: its subject, the object for its children, and its typed resource."""
 
     subject: Node | None = None
     object: Node | None = None
@@ -211,12 +211,12 @@ class _Result:
 
 
 def read_rdfa(html: str, url: str) -> list[RdfaTriple]:
-    """Return all statements in a page, in order; raise `OverspentError` if they are out of all proportion to it."""
+    """Return all RDF statements in a page, in order; raise `OverspentError` if they are disproportionately large."""
     return statements_of(parse(html), url, given=len(html))
 
 
 def statements_of(page: Document, url: str, *, given: int) -> list[RdfaTriple]:
-    """Return the statements of a parsed page; `given` is its length."""
+    """Return the RDF statements of a parsed page; `given` is the length of its HTML."""
     base = page.base_url(url).partition("#")[0]
     return _Processor(base, Budget(given)).process(page.root)
 
@@ -231,7 +231,7 @@ class _Processor:
         self._blanks = 0
 
     def process(self, root: Element | None) -> list[RdfaTriple]:
-        """Walk the tree, each element before its children; list values are known after them."""
+        """Visit each element before its children; the statements of a list follow after all its elements."""
         base = Iri(self.base)
         outermost = _Scope(base, base, prefixes=INITIAL_PREFIXES)
         waiting: list[tuple[Element, _Scope] | tuple[Node, dict[Node, list[Term]]]] = []
@@ -240,7 +240,7 @@ class _Processor:
         while waiting:
             element, scope = waiting.pop()
             if not isinstance(element, Element):
-                # Section 7.5.14: the lists that were begun for a subject.
+                # Section 7.5.14: add the lists of a subject.
                 for predicate, values in scope.items():  # type: ignore[union-attr]
                     cells: list[Node] = [self.blank() for _ in values]
                     self._add(element, predicate, cells[0] if cells else Iri(_NIL))
@@ -267,7 +267,7 @@ class _Processor:
     def _element(
         self, element: Element, attributes: dict[str, str], scope: _Scope, *, is_root: bool
     ) -> tuple[_Scope, Node | None]:
-        """Process an element by sections 7.5.2 to 7.5.13, and return the context below it."""
+        """Process an element (sections 7.5.2 to 7.5.13); return the context for its children, and its new subject."""
         vocabulary, prefixes, language = scope.vocabulary, scope.prefixes, scope.language
         if "vocab" in attributes:
             vocabulary = absolute(self.base, attributes["vocab"]) if attributes["vocab"].strip() else None
@@ -326,7 +326,10 @@ class _Processor:
     def _relations(
         self, attributes: dict[str, str], attribute: str, prefixes: Mapping[str, str], vocabulary: str | None
     ) -> list[Node] | None:
-        """Return the names in `rel` or `rev`; beside `property`, plain words are for browsers and ignored."""
+        """Return the names in `rel` or `rev`; beside `property`, words without a colon are ignored.
+
+        Such words are meant for browsers.
+        """
         if attribute not in attributes:
             return None
         words = attributes[attribute]
@@ -337,7 +340,7 @@ class _Processor:
         return self._names(words, prefixes, vocabulary)
 
     def _names(self, words: str, prefixes: Mapping[str, str], vocabulary: str | None) -> list[Node]:
-        """Return the names in a list of words; a prefix is written once and expanded in each."""
+        """Return the names in a list of words; each expanded name is counted in the budget."""
         names = []
         for word in words.split():
             if (name := name_of(word, prefixes, vocabulary)) is not None:
@@ -346,7 +349,7 @@ class _Processor:
         return names
 
     def _establish(self, result: _Result, nodes: "_Nodes", scope: _Scope, *, is_root: bool, is_outer: bool) -> None:
-        """Set the subject of an element without `rel` and `rev` (section 7.5.5)."""
+        """Set the subject of an element without `rel` and `rev` in `result` (section 7.5.5)."""
         attributes = nodes.attributes
         is_typed = "typeof" in attributes
         about = nodes.about or (Iri(self.base) if is_root else None)
@@ -373,7 +376,7 @@ class _Processor:
         forward: list[Node] | None,
         backward: list[Node] | None,
     ) -> tuple[_Incomplete, ...]:
-        """Add the statements by `rel` and `rev`, or return those that wait for nodes below (sections 7.5.9, 7.5.10)."""
+        """Add the statements of `rel` and `rev`; return the statements that wait for nodes below (7.5.9, 7.5.10)."""
         if forward is None and backward is None:
             return ()
         if result.object is not None:
@@ -438,13 +441,13 @@ class _Processor:
             self._triples.append((subject, predicate, value))
 
     def blank(self) -> Blank:
-        """Return a new node without a name."""
+        """Return a new blank node."""
         self._blanks += 1
         return Blank(f"_:b{self._blanks}")
 
 
 class _Nodes:
-    """The nodes that the attributes of an element name: `about`, and `resource`, `href` or `src`."""
+    """The nodes that an element's attributes name: `about`, and `resource` or else `href` or `src`."""
 
     __slots__ = ("about", "attributes", "prefixes", "resource")
 
@@ -462,7 +465,7 @@ class _Nodes:
 
 
 def _as_text(attributes: Any) -> dict[str, str]:
-    """Return the attributes as they are written: lists of words become text."""
+    """Return the attributes as strings; lists of words are joined."""
     return {
         name: " ".join(value) if isinstance(value, list) else value or "" for name, value in dict(attributes).items()
     }

@@ -1,12 +1,12 @@
-"""RDF statements of a page: read from RDFa, repaired, named, and checked against an application profile.
+"""RDF statements of a page: repaired, with names for blank nodes, and checked against an application profile.
 
-Broken IRIs, dates and languages are repaired if the meaning is clear, and left out otherwise; both are counted by
-reason. Blank nodes become skolem IRIs (RDF 1.1 Concepts, section 3.5), derived from the statements of the page about
-them, also through other blank nodes. A node keeps its IRI wherever it stands on the page. If a statement about it
-changes, it is another node.
+Broken IRIs, dates and languages are repaired if the meaning is clear, and dropped otherwise; both are counted by
+reason. Blank nodes are replaced by skolem IRIs (RDF 1.1 Concepts, section 3.5). A skolem IRI is derived from the
+page's statements about the node and about the blank nodes that it links to. A node keeps its IRI wherever it stands on
+the page. If a statement about it changes, it becomes another node.
 
-Statements are checked one by one, then resources by the number of remaining values of each property. The page is the
-only source about others: a resource whose type it does not state may be of any class.
+First each statement is checked, then the number of remaining values of each property of a resource. The page is the
+only source about other resources: a resource without a stated type may be of any class.
 """
 
 import re
@@ -30,7 +30,7 @@ from rowen.formats.rdf.rdfa import XSD, RdfaTriple
 from rowen.model.rdf import StatementProfile
 
 GENID = "/.well-known/genid/"
-"""The path that marks a skolem IRI."""
+"""The path by which a skolem IRI is recognised."""
 
 # Each round includes neighbours one node further away, and costs as much as reading all statements once.
 _MOST_ROUNDS = 16
@@ -40,9 +40,10 @@ _References: TypeAlias = defaultdict[Blank, list[tuple[Node, Node]]]
 
 
 def skolemize(triples: Sequence[RdfaTriple], page: str) -> list[RdfaTriple]:
-    """Return the triples of a page with a skolem IRI for each blank node; a predicate is not changed.
+    """Return the triples of a page with each blank node replaced by a skolem IRI; predicates stay unchanged.
 
-    The IRI is a hash of the page, of the statements about the node, and of its number among equals.
+    The IRI is a hash of the page's URL, of the statements about the node, and of its number among nodes with equal
+    statements.
     """
     outgoing: dict[Blank, list[tuple[Node, Term]]] = {}
     incoming: _References = defaultdict(list)
@@ -71,10 +72,10 @@ def skolemize(triples: Sequence[RdfaTriple], page: str) -> list[RdfaTriple]:
 
 
 def _ordered(outgoing: _Statements, incoming: _References, contents: Mapping[Blank, str]) -> list[Blank]:
-    """Return all nodes in an order that does not depend on the order of statements, except between identical nodes.
+    """Return all nodes in an order that does not depend on the order of statements, except for identical nodes.
 
-    Nodes are taken layer by layer, those without references from other blank nodes first. In a layer they are sorted by
-    their surroundings and by the places of the nodes that refer to them. Nodes in a cycle come last.
+    Nodes are taken in layers, starting with nodes that no blank node refers to. In a layer they are sorted by their
+    surroundings and by the positions of the nodes that refer to them. Nodes in a cycle come last.
     """
     around = _surroundings(outgoing, incoming, contents)
     places: dict[Blank, str] = {}
@@ -99,7 +100,7 @@ def _ordered(outgoing: _Statements, incoming: _References, contents: Mapping[Bla
 
 
 def _surroundings(outgoing: _Statements, incoming: _References, contents: Mapping[Blank, str]) -> Mapping[Blank, str]:
-    """Return a hash for each node that distinguishes it from nodes with equal content, by near and far neighbours."""
+    """Return a hash for each node that distinguishes nodes with equal content by their neighbours."""
     colours, count = contents, len(set(contents.values()))
     for _ in range(_MOST_ROUNDS):
         if count == len(outgoing):
@@ -159,7 +160,7 @@ _LETTERS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 
 @dataclass(slots=True)
 class Conformance:
-    """The remaining statements, the number of dropped ones, and the number of reported violations by rule."""
+    """The remaining statements, and the numbers of dropped statements and of reported violations by constraint."""
 
     lines: set[str]
     dropped: Counter[str] = field(default_factory=Counter)
@@ -169,7 +170,7 @@ class Conformance:
 def judge(
     lines: Collection[str], shapes: Sequence[ProfileShape], *, always: Collection[str] = (), drop: bool = True
 ) -> Conformance:
-    """Check statements, as lines of N-Triples without their dot; no shape forbids properties in `always`.
+    """Check RDF statements in N-Triples without the final dot; properties in `always` are never forbidden.
 
     Unless `drop` is set, violations are only reported.
     """
@@ -232,7 +233,7 @@ class _Check:
         self.result.dropped[reason] += len(dropped)
 
     def _violation(self, term: str, rule: PropertyRule) -> str | None:
-        """Return the constraint that a value violates; None if it conforms."""
+        """Return the constraint that a value violates; None if the value conforms."""
         is_name = term.startswith("<")
         kind: TermKind = ("blank" if GENID in term else "iri") if is_name else "literal"
         if rule.kind is not None and kind not in rule.kind:
@@ -251,7 +252,7 @@ class _Check:
 
 
 def _term_datatype(term: str) -> str:
-    """Return the datatype of a literal; neither a language nor an IRI has a quotation mark."""
+    """Return the datatype of a literal; neither a language nor an IRI contains a quotation mark."""
     behind = term[term.rindex('"') + 1 :]
     if behind.startswith("@"):
         return _LANG_STRING
@@ -259,7 +260,7 @@ def _term_datatype(term: str) -> str:
 
 
 def _text(term: str) -> str:
-    """Return the text of a literal without escapes."""
+    """Return the text of a literal with its escapes resolved."""
     return _ESCAPED.sub(_letter, term[1 : term.rindex('"')])
 
 
@@ -287,12 +288,12 @@ _INTEGER = re.compile(r"[+-]?\d+")
 
 
 class _UnfitError(ValueError):
-    """A term that cannot be repaired; its message is the reason that is counted."""
+    """A term cannot be repaired; the message is the reason that is counted."""
 
 
 @dataclass(slots=True)
 class Statements:
-    """The statements of a page, each once and sorted, as lines of N-Triples without their dot."""
+    """The RDF statements of a page in N-Triples without the final dot, sorted, each once."""
 
     lines: list[str] = field(default_factory=list)
     repaired: Counter[str] = field(default_factory=Counter)
@@ -301,10 +302,10 @@ class Statements:
 
 
 def kept_statements(triples: Iterable[RdfaTriple], page: str, profile: StatementProfile | None = None) -> Statements:
-    """Return the statements of a page to keep, with a UUID and the page as origin for each resource.
+    """Return the RDF statements of a page to store, with a UUID and the page as origin for each resource.
 
-    A UUID is derived from the name of its resource, so that it is equal on all pages and in all runs; a UUID in the
-    page takes precedence. Violations of a profile are dropped before, or only counted.
+    A UUID is derived from the IRI of its resource, so that it is equal on all pages and in all runs; a UUID in the
+    page takes precedence. Before that, statements that violate the profile are dropped or only counted.
     """
     result = Statements()
     origin = _named(page, result)
@@ -334,7 +335,7 @@ def kept_statements(triples: Iterable[RdfaTriple], page: str, profile: Statement
 
 
 def _named(iri: str, result: Statements) -> str:
-    """Return a name between its brackets."""
+    """Return an IRI in angle brackets, repaired if necessary; raise `_UnfitError` if that is impossible."""
     node, is_repaired = _node(iri)
     if node is None:
         raise _UnfitError("iri")
@@ -345,7 +346,7 @@ def _named(iri: str, result: Statements) -> str:
 
 @lru_cache(maxsize=4096)
 def _node(iri: str) -> tuple[str | None, bool]:
-    """Return the normal form of an IRI, and whether it had to be repaired; None if it is not one."""
+    """Return an IRI in angle brackets and whether it was repaired; None if it cannot be repaired."""
     try:
         return str(NamedNode(iri)), False
     except ValueError:
@@ -397,7 +398,7 @@ def _datatype(iri: str) -> NamedNode:
 
 
 def _date(text: str) -> str | None:
-    """Return a date in its normal form; a moment becomes its day, in UTC if it has a zone."""
+    """Return a date in normal form; a date with time becomes its day in UTC. None for any other text."""
     if not _DATE.fullmatch(text):
         moment = _parts(text)
         return moment.date().isoformat() if moment is not None else None
@@ -409,7 +410,7 @@ def _date(text: str) -> str | None:
 
 
 def _moment(text: str) -> str | None:
-    """Return a moment in its normal form; one that has to be repaired is written in UTC."""
+    """Return a date with time in normal form; if it must be repaired, in UTC. None for any other text."""
     moment = _parts(text)
     if moment is None:
         return None
@@ -417,7 +418,7 @@ def _moment(text: str) -> str | None:
 
 
 def _parts(text: str) -> datetime | None:
-    """Return the moment in a text, in UTC; None if it is not a date, or has other text after it."""
+    """Return the date and time in a text, in UTC; None if the text is no date, or has other text after it."""
     match = _YEAR_FIRST.match(text) or _DAY_FIRST.match(text)
     if match is None:
         return None

@@ -1,7 +1,7 @@
-"""RDF documents in any syntax, parsed into a graph within memory limits, or into nodes of plain JSON.
+"""Parses RDF documents in any syntax, into a graph within memory limits, or into nodes of plain JSON.
 
-The nodes are the flattened and expanded form of JSON-LD, which the parser writes and a decoder reads without a step in
-Python for each statement: a third of the cost of reading quads one by one.
+The nodes are the flattened and expanded form of JSON-LD. The parser writes it and a JSON decoder reads it, without a
+step in Python for each statement; this takes a third of the time of reading quads one by one.
 """
 
 import re
@@ -65,7 +65,7 @@ _TRIPLE_LINE = re.compile(r"\s*+(?:<[^>\s]++>|_:\S++)\s++<[^>\s]++>\s")
 _DECLARATION = re.compile(r"<\?xml[^>]*\?>")
 _PROLOG = re.compile(r"(?:\s++|<\?.*?\?>|<!--.*?-->)*+", re.DOTALL)
 _HTML = re.compile(r"<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
-# A document with more errors is rejected: single statements no longer show what is missing.
+# A document with more errors is rejected as a whole.
 _MOST_ERRORS = 100
 
 UNREAD = "urn:rowen:unread"
@@ -73,7 +73,7 @@ UNREAD = "urn:rowen:unread"
 
 
 class RdfBody(NamedTuple):
-    """A body, its address, and its declared type."""
+    """The body of a response, with its URL, media type and charset."""
 
     body: bytes
     url: str
@@ -82,7 +82,7 @@ class RdfBody(NamedTuple):
 
 
 class UnreadStatement(NamedTuple):
-    """An unreadable statement, as it was sent, and its subject, if that is known."""
+    """An unreadable RDF statement as it was received, and its subject, or None if that is unknown."""
 
     why: str
     payload: bytes
@@ -90,14 +90,14 @@ class UnreadStatement(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """The statements of an answer, and the unreadable ones with their subjects."""
+    """The graph of a response, and the unreadable statements."""
 
     graph: Graph
     broken: tuple[UnreadStatement, ...] = ()
 
 
 class Packed(NamedTuple):
-    """A parsed answer for another process, and the size of the answer."""
+    """A parsed response in serialised form for another process, and the size of the response."""
 
     graph: bytes
     broken: tuple[UnreadStatement, ...]
@@ -107,18 +107,18 @@ class Packed(NamedTuple):
 def read_packed(
     body: bytes, url: str, media_type: str | None, charset: str | None, option: str | None, most_triples: int, page: int
 ) -> Packed:
-    """Return the graph in the body of an answer, for a worker process."""
+    """Parse a response in a worker process, and return its graph in serialised form."""
     parsed = read_graph(RdfBody(body, url, media_type, charset), option=option, most_triples=most_triples, page=page)
     return Packed(parsed.graph.packed(), parsed.broken, len(body))
 
 
 def unpacked(packed: Packed) -> Parsed:
-    """Return the parsed graph."""
+    """Return the graph that `read_packed` serialised."""
     return Parsed(Graph.unpacked(packed.graph, Budget(packed.given_bytes)), packed.broken)
 
 
 def format_of(body: RdfBody, option: str | None = None) -> str:
-    """Return the syntax of an answer by the user's option, the media type, the ending, or its first characters."""
+    """Return the syntax by the option `format`, the media type, the file ending or the first characters."""
     if option:
         return option
     sniffed = _sniffed(body.body[:4096].decode("utf-8-sig", "replace").lstrip())
@@ -131,7 +131,7 @@ def format_of(body: RdfBody, option: str | None = None) -> str:
 
 
 def _sniffed(head: str) -> str | None:
-    """Return the syntax from the first characters: XML and JSON differ from each other and from Turtle."""
+    """Return the syntax by the first characters; None if they are neither JSON, XML nor N-Triples."""
     if head.startswith(("{", "[")) and not re.match(r"\[\s*(?:\]|a\s|<|[\w-]*:)", head):
         return "jsonld"
     if re.match(r"<\?xml|<rdf:|<!--|<!|<[\w-]+:RDF\b|<RDF\b|<html", head, re.IGNORECASE):
@@ -148,7 +148,7 @@ def _agree(declared: str, sniffed: str | None) -> bool:
 
 
 def read_graph(body: RdfBody, *, option: str | None = None, most_triples: int, page: int = 0) -> Parsed:
-    """Return the graph in an answer. `page` distinguishes its blank nodes from those of other pages."""
+    """Parse a response to a graph; `page` distinguishes its blank nodes from those of other pages."""
     name = format_of(body, option)
     syntax = _BY_NAME[name]
     base = body.url.partition("#")[0].partition("?")[0]
@@ -169,11 +169,11 @@ def read_graph(body: RdfBody, *, option: str | None = None, most_triples: int, p
 
 
 def quads_of(body: RdfBody, *, contexts: Mapping[str, Any] | None = None, is_further: bool = False) -> Iterator[Quad]:
-    """Return the quads of a document with their graphs, as the parser yields them, without repairs.
+    """Return the quads of a document, including named graphs, without repairs.
 
-    The base is the address with its query, which distinguishes the pages of a feed. Blank nodes of a document that
-    `is_further` get labels that no other document has. `unreadable` translates errors of this function and of the
-    iterator: a generator around the parser would be one more step for each quad.
+    The base is the URL with its query, which distinguishes the pages of a feed. With `is_further`, blank nodes get
+    labels that no other document has. Use `unreadable` to translate the errors of this function and of the iterator: a
+    generator around the parser would add a step for each quad.
     """
     name = format_of(body)
     base = body.url.partition("#")[0]
@@ -183,7 +183,7 @@ def quads_of(body: RdfBody, *, contexts: Mapping[str, Any] | None = None, is_fur
 
 @contextmanager
 def unreadable(body: RdfBody, name: str | None = None) -> Iterator[None]:
-    """Translate the errors of a parser of this document into `UnreadableError`."""
+    """Convert the errors of a parser of this document to `UnreadableError`."""
     try:
         yield
     except UnreadableError:
@@ -211,7 +211,7 @@ def _input(body: RdfBody, name: str, contexts: Mapping[str, Any] | None = None) 
 
 
 def _xml(body: RdfBody) -> str:
-    """Return the document without its declaration, as the parser reads only UTF-8; refuse one that defines entities."""
+    """Return the document as text without its XML declaration; raise `UnreadableError` if it defines entities."""
     decoder = XmlDecoder(body.charset)
     text = decoder.feed(body.body) + decoder.close()
     text = text[match.end() :] if (match := _DECLARATION.match(text)) else text
@@ -235,7 +235,7 @@ def _web_page(body: RdfBody) -> SourceError:
 
 
 class _Collecting:
-    """A graph under construction, and its broken statements."""
+    """A graph under construction, and its broken RDF statements."""
 
     def __init__(self, body: RdfBody, most_triples: int, page: int) -> None:
         self.graph = Graph(Budget(len(body.body)))
@@ -247,7 +247,7 @@ class _Collecting:
         self._page = page
 
     def take(self, quads: Iterable[Quad | BrokenStatement]) -> None:
-        """Add statements, within the memory limit."""
+        """Add RDF statements; raise `SourceError` if they exceed the limit."""
         graph, page, spend = self.graph, self._page, self._budget.spend
         for quad in quads:
             if isinstance(quad, BrokenStatement):
@@ -295,7 +295,7 @@ Said = dict[str, list[dict[str, Any]]]
 
 
 class _Spending:
-    """A file that accepts no more bytes than the budget of the document."""
+    """A file that accepts no more bytes than the budget of the document allows."""
 
     def __init__(self, given_bytes: int) -> None:
         self._budget = Budget(given_bytes)
@@ -308,7 +308,7 @@ class _Spending:
         return len(part)
 
     def flush(self) -> None:
-        """Do nothing: nothing is buffered."""
+        """Do nothing, since nothing is buffered."""
 
     def nodes(self) -> list[dict[str, Any]]:
         nodes: list[dict[str, Any]] = msgspec.json.decode(b"".join(self._parts))
@@ -318,15 +318,16 @@ class _Spending:
 def read_nodes(
     body: RdfBody, *, most_quads: int, contexts: Mapping[str, Any] | None = None, is_further: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the nodes of a document, those of named graphs in `@graph`; a node is repeated if statements follow later.
+    """Return the nodes of a document; nodes of a named graph are in its `@graph`.
 
-    Blank nodes of a document that `is_further` get labels that no other document has.
+    A node is repeated if statements about it also follow later in the document. With `is_further`, blank nodes get
+    labels that no other document has.
     """
     with unreadable(body):
         try:
             return _nodes(body, quads_of(body, contexts=contexts, is_further=is_further), most_quads)
         except OSError:
-            # JSON-LD cannot express statements about statements (RDF 1.2): as objects these become texts.
+            # JSON-LD cannot express statements about statements (RDF 1.2); as objects they are written as strings.
             quads = quads_of(body, contexts=contexts, is_further=is_further)
             plain = (_plain(quad) for quad in quads if not isinstance(quad.subject, Triple))
             return _nodes(body, plain, most_quads)
@@ -339,7 +340,7 @@ def _nodes(body: RdfBody, quads: Iterator[Quad], most_quads: int) -> list[dict[s
         raise SourceError(f"{body.url} has more than {most_quads:,} quads.", hint="No page should have so many.")
     nodes = written.nodes()
     if not all(map(_is_node, nodes)):
-        # The parser accepts a property with such a name, without a scheme; it hides the node.
+        # The parser accepts `@id` and `@graph` as property names, which then hide the node.
         raise UnreadableError(f"{body.url} has a property named @id or @graph.", hint="No vocabulary defines one.")
     return nodes
 
@@ -355,12 +356,12 @@ def _plain(quad: Quad) -> Quad:
 
 
 def lexical(value: Mapping[str, Any]) -> str:
-    """Return the text of a literal, or the name of a node."""
+    """Return the text of a literal, or the IRI or label of a node."""
     text: str = value["@value"] if "@value" in value else value["@id"]
     return text
 
 
 def node_of(value: Mapping[str, Any]) -> str | None:
-    """Return the key of a value that is a node; None for a literal."""
+    """Return the IRI or label of a value that is a node; None for a literal."""
     key: str | None = value.get("@id")
     return key
