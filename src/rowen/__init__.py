@@ -1,4 +1,4 @@
-"""Keeps a searchable copy of other people's catalogs, sites and folders fresh, and pays only for what changed.
+"""Keep a searchable copy of other people's catalogs, sites and folders fresh, and pay only for changes.
 
     async with rowen.open() as r:
         run = await r.sync("./docs")

@@ -1,17 +1,17 @@
-"""Tasks that end together, and tasks that a cancellation does not interrupt."""
+"""Wait for concurrent tasks until all have ended, and protect work from cancellation."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable
 from typing import Any, TypeVar
 
-# A task that has not ended by then has lost its cancellation (python/cpython#86296); a transaction ends much earlier.
+# A task that is still running then has lost its cancellation (python/cpython#86296); transactions end much earlier.
 PERSISTENCE_S = 5.0
 
 T = TypeVar("T")
 
 
 async def together(*works: Awaitable[T]) -> list[T]:
-    """Run awaitables concurrently and return their results in order; the first failure ends all, and is raised.
+    """Run awaitables concurrently and return their results in order; on the first failure, cancel the rest and raise.
 
     `asyncio.gather` would leave the others running; `asyncio.TaskGroup` wraps the failure, and in Python 3.11 leaves
     the task marked as being cancelled.
@@ -28,7 +28,10 @@ async def together(*works: Awaitable[T]) -> list[T]:
 
 
 async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel tasks until they have ended, since libraries can swallow a cancellation; then pass on the caller's own."""
+    """Cancel tasks and wait until they have ended; then raise the caller's own cancellation, if there was one.
+
+    A library can swallow a cancellation, so each task is cancelled repeatedly.
+    """
     tasks = list(tasks)
     left = {task for task in tasks if not task.done()}
     cancelled: asyncio.CancelledError | None = None
@@ -50,7 +53,7 @@ async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
 
 
 async def finish(work: Awaitable[T]) -> T:
-    """Finish work that must not be interrupted, then raise a cancellation that arrived meanwhile."""
+    """Wait for work that must not be interrupted; then raise a cancellation that arrived meanwhile."""
     task = asyncio.create_task(_result(work))
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

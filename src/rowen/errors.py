@@ -125,7 +125,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A suggested next step: its name in an interface, its target, and its options."""
+    """A suggested next step: the name of the operation, its target, and its options."""
 
     name: str
     target: str | None = None
@@ -153,13 +153,13 @@ def action(name: str, target: str | None = None, **options: Any) -> Action:
 class Hint(str):
     """A hint at the next step: text and actions, as in `Hint("Down; ", action("sync", "docs"), " tries again.")`.
 
-    As text it names the actions as commands; other interfaces format them with `worded`.
+    As plain text, the hint shows each action as a command. Other interfaces format the actions with `worded`.
     """
 
     parts: tuple[str | Action, ...]
 
     def __new__(cls, *parts: str | Action) -> Self:
-        """Word the hint as commands."""
+        """Create the hint; its text shows each action as a command."""
         hint = super().__new__(cls, _worded(parts, lambda part: f"`{part.command}`"))
         hint.parts = parts
         return hint
@@ -173,7 +173,7 @@ class Hint(str):
         return tuple(part for part in self.parts if isinstance(part, Action))
 
     def worded(self, word: Callable[[Action], str]) -> str:
-        """Return the text with an interface's own words for the actions."""
+        """Return the text with each action as formatted by `word`."""
         return _worded(self.parts, word)
 
 
@@ -191,7 +191,7 @@ class RowenError(Exception):
     http_status: ClassVar[int] = 500
 
     def __init_subclass__(cls) -> None:
-        """Name the class for programs: `NotFoundError` is `not_found`. A test pins all names."""
+        """Derive the error code from the class name: `NotFoundError` has `not_found`. A test pins all codes."""
         super().__init_subclass__()
         cls.code = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__.removesuffix("Error")).lower()
 
@@ -200,7 +200,7 @@ class RowenError(Exception):
         self.hint = hint
 
     def to_json(self) -> dict[str, Any]:
-        """Return the error as plain values, the same at every interface."""
+        """Return the error as plain values; all interfaces use the same form."""
         actions = self.hint.actions if isinstance(self.hint, Hint) else ()
         return {
             "error": str(self),
@@ -499,7 +499,7 @@ class UngroundedError(ExtractionError):
     """A model's answer contains values that do not occur in the text."""
 
     answer_key: bytes | None = None
-    """The key of the refused answer, which was paid for and is stored."""
+    """The key of the refused answer, which was paid for and is cached."""
 
 
 class ExportError(RowenError):
@@ -532,7 +532,7 @@ class ItemError(RowenError):
 
 
 def class_of(code: str | None) -> type[RowenError]:
-    """Return the class of an error code; `RowenError` for an unknown one."""
+    """Return the class of an error code; `RowenError` if the code is unknown."""
     tree: list[type[RowenError]] = [RowenError]
     for error in tree:
         if error.code == code:

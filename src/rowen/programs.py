@@ -1,4 +1,4 @@
-"""Starting other programs: found by an absolute path, in a neutral folder, with a small environment and no shell.
+"""Start other programs: by an absolute path, in a neutral folder, with a small environment and without a shell.
 
 The user's current folder may be harvested, so nothing in it may be executed: Python would import from it, npm and git
 would read configuration from it, and a relative PATH would find programs in it.
@@ -19,17 +19,17 @@ from typing import Any
 from rowen.concurrency import finish
 
 NEUTRAL_FOLDER = "/"
-"""The working folder of programs: only root can write there."""
+"""The working folder of programs; only root can write to it."""
 
-# The system ends a killed process in milliseconds, unless it waits for a broken disk; such a process is left behind.
+# The system ends a killed process in milliseconds, except one that waits for a broken disk; that one is abandoned.
 _END_LIMIT_S = 10.0
 
-# Variables for the language, the time zone and temporary files; never a key.
+# Variables for the language, the time zone and temporary files; none of them contains a key.
 _USUAL = ("LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
 
 
 def environment(*names: str, prefixes: tuple[str, ...] = ()) -> dict[str, str]:
-    """Return the environment of a program: the usual variables, and those with these names or prefixes."""
+    """Return the environment of a program: the usual variables, and the variables with these names or prefixes."""
     chosen = {name: value for name in (*_USUAL, *names) if (value := os.environ.get(name))}
     if prefixes:
         chosen |= {name: value for name, value in os.environ.items() if name.startswith(prefixes)}
@@ -37,7 +37,7 @@ def environment(*names: str, prefixes: tuple[str, ...] = ()) -> dict[str, str]:
 
 
 def find(name: str | Path) -> str | None:
-    """Return a program's absolute path; relative parts of PATH are ignored."""
+    """Return the absolute path of a program, None if it is not found; relative entries of PATH are ignored."""
     path = shutil.which(name, path=_absolute_path())
     return os.path.abspath(path) if path else None  # noqa: PTH100 (a symbolic link stays one)
 
@@ -45,9 +45,10 @@ def find(name: str | Path) -> str | None:
 async def start(
     command: Sequence[str], *, environment: Mapping[str, str], folder: str | Path = NEUTRAL_FOLDER, **pipes: Any
 ) -> asyncio.subprocess.Process:
-    """Start a program in a separate session, so that Rowen handles Ctrl-C.
+    """Start a program in a separate session, so that Ctrl-C reaches only Rowen.
 
-    A cancelled start is completed, and the program is ended: asyncio would wait for it, sometimes forever.
+    If the caller is cancelled, the start is completed and the program is killed: asyncio would wait for the program,
+    sometimes forever.
     """
     starting = asyncio.create_task(
         asyncio.create_subprocess_exec(*command, env=dict(environment), cwd=folder, start_new_session=True, **pipes)
@@ -65,7 +66,7 @@ async def start(
 
 
 async def end(process: asyncio.subprocess.Process) -> None:
-    """Kill a program that `start` started, with its descendants, and close its pipes."""
+    """Kill a program that `start` started, kill its descendants, and close its pipes."""
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -88,7 +89,7 @@ def run(
     folder: str | Path = NEUTRAL_FOLDER,
     **options: Any,
 ) -> "subprocess.CompletedProcess[Any]":
-    """Run a program to its end."""
+    """Run a program to its end, and return its result."""
     return subprocess.run(command, env=dict(environment), cwd=folder, check=False, **options)  # noqa: S603 (no shell)
 
 
@@ -96,8 +97,8 @@ _detached: "list[subprocess.Popen[bytes]]" = []
 
 
 def leave_behind(command: Sequence[str], *, environment: Mapping[str, str], inherited: Sequence[int]) -> None:
-    """Start a program that outlives this process, with some inherited files and no terminal."""
-    # Reap those that have ended, which would otherwise accumulate.
+    """Start a program that outlives this process, with the `inherited` files and without a terminal."""
+    # Reap processes that have ended, since zombies would accumulate otherwise.
     _detached[:] = [process for process in _detached if process.poll() is None]
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     process = subprocess.Popen(  # noqa: S603 (no shell)
@@ -108,21 +109,21 @@ def leave_behind(command: Sequence[str], *, environment: Mapping[str, str], inhe
 
 @atexit.register
 def _forget() -> None:
-    """Prevent Python's warning about running processes at exit."""
+    """Prevent Python's warning at exit about programs that still run."""
     for process in _detached:
         process.returncode = process.poll() or 0
 
 
 def isolated_python(code: str) -> list[str]:
-    """Return the command of a Python that runs code, and imports from the trusted path only.
+    """Return a command that runs `code` in a Python that imports from the trusted path only.
 
-    `-I` excludes the current folder, PYTHON* and the user's site; the path is then set explicitly.
+    `-I` excludes the current folder, PYTHON* and the user's site-packages; the path is then set explicitly.
     """
     return [sys.executable, "-I", "-c", f"import sys; sys.path[:] = {trusted_path()!r}\n{code}"]
 
 
 def trusted_path() -> list[str]:
-    """Return the absolute entries of `sys.path` without the current folder, unless it contains this package."""
+    """Return the absolute entries of `sys.path`; the current folder is left out unless it contains this package."""
     package = str(Path(__file__).parents[1])
     here = os.path.realpath(os.curdir)
     entries = [entry for entry in sys.path if os.path.isabs(entry)]  # noqa: PTH117 (a string)

@@ -1,6 +1,6 @@
 """OpenTelemetry spans of incoming requests, runs, and outgoing requests, if a collector is configured.
 
-Without one, nothing is imported, and a span costs one lookup of a variable.
+Without a collector, nothing is imported, and a span costs one lookup of a variable.
 """
 
 import atexit
@@ -19,15 +19,16 @@ Facts: TypeAlias = Mapping[str, str | int | float | bool | None]
 Note: TypeAlias = Callable[[Facts], None]
 """Adds facts to an open span."""
 
-# The names of OpenTelemetry, which other programs use as well.
+# Variables defined by OpenTelemetry; other programs use the same names.
 _COLLECTORS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 
 @contextmanager
 def span(name: str, facts: Facts, *, is_server: bool = False, is_client: bool = False) -> Iterator[Note]:
-    """Send the duration of a block to the collector; an exception marks the span as failed, by its type only.
+    """Send the duration of a block to the collector; if the block raises, mark the span as failed.
 
-    Facts never contain private data: no query of an address, no header, no text of an error.
+    Only the type of the exception is sent. Facts never contain private data: no query of an address, no header, no
+    error message.
     """
     tracer = _tracer()
     if tracer is None:
@@ -54,7 +55,7 @@ def _present(facts: Facts) -> dict[str, str | int | float | bool]:
 
 @cache
 def _tracer() -> Any:
-    """Return the tracer; None without a collector, or without the packages for it."""
+    """Return the tracer; None if no collector is configured or its packages are missing."""
     is_off = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
     if is_off or not any(os.environ.get(name) for name in _COLLECTORS):
         return None

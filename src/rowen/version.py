@@ -1,4 +1,4 @@
-"""The version, which the build reads as well, and the installation of optional packages."""
+"""The version of Rowen, which the build reads too, and the installation of optional packages."""
 
 import sys
 from importlib.util import find_spec
@@ -9,7 +9,7 @@ __version__ = "0.2.0"
 
 
 def how_to_install(extra: str) -> str:
-    """Return the command that adds the packages of an extra to this installation; Rowen is on no package index."""
+    """Return the command that installs the packages of an extra; Rowen is on no package index."""
     from importlib.metadata import PackageNotFoundError, requires
 
     try:

@@ -1,1 +1,1 @@
-"""Paid services and local models: providers, the ledger of calls, embedders."""
+"""Paid services and local models: providers, the ledger of calls, and embedders."""

@@ -1,7 +1,7 @@
-"""The contract of an embedder, which returns a vector for each text, in the same order.
+"""The contract of an embedder, which returns one vector or several for each text, in the order of the texts.
 
-A kind is a class with this interface, declared by the entry point `rowen.embedders`. Vectors are validated in
-`vectors.py`.
+A kind of embedder is a class with this interface, declared by the entry point `rowen.embedders`. Vectors are validated
+in `vectors.py`.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,8 +21,8 @@ WAITING = Hint("The texts keep waiting; ", action("embed"), " goes on where this
 """The hint for an unavailable embedder."""
 GROUP = "rowen.embedders"
 NONE = "none"
-"""The kind that embeds nothing."""
-# A database may still have vectors of these kinds; a search or sync then shows the message.
+"""The kind of embedder that computes no vectors."""
+# A database may still contain vectors of these kinds; a search or sync then shows the message.
 _REMOVED = {
     "local-fast": "The embedder local-fast is no longer part of Rowen; search goes by words alone."
     " `rowen embed --embedder local` makes vectors of the local model beside the old ones, and then switches."
@@ -31,7 +31,7 @@ _REMOVED = {
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """The specification of an embedder; the kind has a default for each field that is None."""
+    """The specification of an embedder; each field that is None takes the default of the kind."""
 
     kind: str
     model: str | None = None
@@ -41,9 +41,9 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a request, of concurrent requests, and of the part of a text that is read.
+    """The limits of an embedder: size of a request, concurrent requests, and the part of a text that is read.
 
-    A `heavy` embedder uses this machine's processors, and waits while there is a harvest.
+    A `heavy` embedder uses the processors of this machine, and waits while a harvest is running.
     """
 
     texts: int
@@ -53,7 +53,7 @@ class Limits:
     heavy: bool = False
 
     def within(self, settings: Settings) -> "Limits":
-        """Return the limits with those of the settings."""
+        """Return the limits after applying the limits in the settings."""
         return replace(
             self,
             texts=settings.embedder_batch or self.texts,
@@ -62,9 +62,9 @@ class Limits:
 
 
 class Embedded(NamedTuple):
-    """One answer: vectors in the order of the texts, the tokens, and the number of truncated texts.
+    """The answer to one request: vectors in the order of the texts, the tokens, and the number of truncated texts.
 
-    A long text may have one vector per part: `parts` lists the number of vectors of each text.
+    A long text may have several vectors: `parts` lists the number of vectors of each text.
     """
 
     vectors: Sequence[Any]
@@ -74,7 +74,7 @@ class Embedded(NamedTuple):
 
 
 class EmbedderTools(NamedTuple):
-    """The HTTP client, which is opened at first use, the settings, and the ledger."""
+    """Tools for an embedder: the HTTP client, which is opened at first use, the settings, and the ledger."""
 
     client: "Callable[[], Awaitable[Client]]"
     settings: Settings
@@ -82,10 +82,10 @@ class EmbedderTools(NamedTuple):
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors.
+    """Computes vectors of texts.
 
-    `name` identifies model, quantisation, token limit and dimensions. `weight` is the weight of its ranking relative to
-    that by words, `price` the price of a million tokens in US dollars, None if unknown.
+    `name` identifies model, quantisation, token limit and dimensions. `weight` is the weight of its ranking relative
+    to the ranking by words. `price` is the price of a million tokens in US dollars, None if unknown.
     """
 
     kind: ClassVar[str]
@@ -98,11 +98,11 @@ class Embedder(Protocol):
 
     @property
     def spec(self) -> Spec:
-        """The specification, with defaults."""
+        """The specification, with defaults filled in."""
         ...
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Embedded:
-        """Return the vectors of texts that are not blank; some models distinguish questions from passages."""
+        """Return the vectors of texts that are not blank; some models treat a `question` and a passage differently."""
         ...
 
     async def close(self) -> None:
@@ -114,17 +114,17 @@ _registered: dict[str, type[Embedder]] = {}
 
 
 def register(embedder: type[Embedder]) -> None:
-    """Add a kind in this process; packages use the entry point `rowen.embedders` instead."""
+    """Register a kind in this process; packages use the entry point `rowen.embedders` instead."""
     _registered[embedder.kind] = embedder
 
 
 def kinds() -> tuple[str, ...]:
-    """Return the names of all kinds, sorted."""
+    """Return the names of all kinds of embedders, sorted."""
     return tuple(sorted({NONE, *_registered, *_installed()} - _REMOVED.keys()))
 
 
 def make(spec: Spec, tools: EmbedderTools) -> Embedder:
-    """Return a new embedder; raise `ConfigurationError` for an unknown kind."""
+    """Create an embedder; raise `ConfigurationError` if its kind is unknown."""
     kind = spec.kind
     if kind in _REMOVED and kind not in _registered:
         raise ConfigurationError(_REMOVED[kind], hint=f"The embedders are: {', '.join(kinds())}.")

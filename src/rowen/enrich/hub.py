@@ -1,7 +1,7 @@
-"""Sentence models from a model hub, stored in the data folder with the checksum of each file.
+"""Download sentence models from a model hub into the data folder, with the checksum of each file.
 
-Hubs serve a file at `{hub}/{owner}/{model}/resolve/{revision}/{path}`. A model is moved into place when all of it has
-been fetched and can be read. No credentials are sent.
+Hubs serve a file at `{hub}/{owner}/{model}/resolve/{revision}/{path}`. A model is moved into place after all its files
+have been fetched and validated. No credentials are sent.
 """
 
 from __future__ import annotations
@@ -47,22 +47,22 @@ if TYPE_CHECKING:
     from rowen.net.response import Response, Stream
 from rowen.settings import Settings
 
-# A letter or digit first: neither `..` nor a hidden folder. 96 characters are as long as hubs let names be.
+# The first character is a letter or digit, which excludes `..` and hidden folders. Hubs limit names to 96 characters.
 _PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
 _NAME = re.compile(rf"({_PART})/({_PART})(?:@({_PART}))?")
 _SHA256 = re.compile(r'(?:W/)?"?([0-9a-fA-F]{64})"?')
 _COMMIT = re.compile(r"([0-9a-f]{40})")
-# Quantised weights before others.
+# Quantised weights are preferred.
 _WEIGHTS = tuple(f"{place}{name}" for name in WEIGHTS for place in ("onnx/", ""))
 _TOKENIZERS = ("tokenizer.json", "vocab.txt")
 _DECLARATIONS = (
     *("config.json", "tokenizer_config.json", "special_tokens_map.json"),
     *("modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"),
 )
-# The largest weights at 10 Mbit/s. A server that sends nothing is abandoned much earlier.
+# The time for the largest weights at 10 Mbit/s. A server that sends nothing is abandoned much earlier.
 _WEIGHTS_LIMIT_S = 3600.0
 _PARTIAL = ".partial-"
-# No running download leaves its folder unchanged for so long: each file has an hour.
+# No running download leaves its folder unchanged for so long, since each file is limited to an hour.
 _ABANDONED_S = 86_400
 
 
@@ -79,7 +79,7 @@ class _HubName(NamedTuple):
 
 
 def hub_address(settings: Settings) -> str:
-    """Return the address of the hub from the settings; raise `ConfigurationError` if there is none."""
+    """Return the address of the hub from the settings; raise `ConfigurationError` if none is configured."""
     if not settings.model_hub:
         raise ConfigurationError(
             "No model hub is named. Nothing was fetched.",
@@ -91,12 +91,12 @@ def hub_address(settings: Settings) -> str:
 
 
 def is_hub_name(model: str) -> bool:
-    """Return whether a model is named as hubs name theirs: `owner/model`."""
+    """Return whether a model name has the form used by hubs: `owner/model`."""
     return _NAME.fullmatch(model) is not None and "@" not in model
 
 
 def fetched_folder(model: str, home: Path) -> Path | None:
-    """Return the folder of a model that was fetched by this name; None if there is none."""
+    """Return the folder of a downloaded model; None if no model of this name was downloaded."""
     if not is_hub_name(model):
         return None
     folder = _named(model).folder(home)
@@ -104,7 +104,7 @@ def fetched_folder(model: str, home: Path) -> Path | None:
 
 
 async def fetch_model(reference: str, client: Client, settings: Settings) -> FetchedModel:
-    """Download a model, `owner/model` or `owner/model@revision`, and replace an older copy."""
+    """Download a model, `owner/model` or `owner/model@revision`; an older copy is replaced."""
     name, hub = _named(reference), hub_address(settings)
     target = name.folder(settings.home)
     with _new_folder(target) as folder:
@@ -139,7 +139,7 @@ class _Download:
     files: dict[str, str] = field(default_factory=dict)
 
     async def everything(self) -> None:
-        """Fetch all files, the small ones first: weights are useless without a tokenizer."""
+        """Download all files, the small ones first: weights cannot be used without a tokenizer."""
         await self._one_of(_TOKENIZERS, "tokenizer", LARGEST_JSON)
         for path in _DECLARATIONS:
             await self._take(path, LARGEST_JSON)
@@ -160,7 +160,7 @@ class _Download:
         )
 
     async def _take(self, path: str, most_bytes: int) -> bool:
-        """Fetch a file; return whether it exists."""
+        """Download a file; return False if it does not exist."""
         if path in self.files:
             return True
         url = f"{self.url}/resolve/{self.revision}/{quote(path)}"
@@ -172,7 +172,7 @@ class _Download:
                 is_private = answer.head.status in (401, 403)
                 hint = "There is no such model, or it is not public; no credentials are sent." if is_private else None
                 raise FetchError(f"{url} answered with status {answer.head.status}. Nothing was kept.", hint=hint)
-            # All other files are of the same commit, even if the model is changed meanwhile.
+            # All further files are read from the same commit, even if the model is changed meanwhile.
             self.revision = _header(answer.head, "X-Repo-Commit", _COMMIT) or self.revision
             digest = await self._write(path, answer, most_bytes)
         expected = _header(answer.head, "X-Linked-ETag", _SHA256)
@@ -203,7 +203,10 @@ class _Download:
 
 
 def _header(head: Response, name: str, form: re.Pattern[str]) -> str | None:
-    """Return a header's value, if it has the form; hubs send it before they redirect to the place of a large file."""
+    """Return a header's value if it has the expected form, else None; search redirects as well.
+
+    A hub sends the header with its redirect to the storage of a large file.
+    """
     for headers in (*(hop.headers for hop in head.redirects), head.headers):
         if match := form.fullmatch(headers.get(name, "")):
             return match[1].lower()
@@ -212,7 +215,7 @@ def _header(head: Response, name: str, form: re.Pattern[str]) -> str | None:
 
 @contextmanager
 def _new_folder(target: Path) -> Iterator[Path]:
-    """Yield a folder that replaces `target` on success, and is removed after an error."""
+    """Yield a new folder, which replaces `target` on success and is removed after an error."""
     models = target.parent.parent
     try:
         models.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from rowen.model.models import Charge, LedgerEntry, SpentUsd
 from rowen.settings import Settings
 
 SOURCE_PERIOD = timedelta(days=30)
-"""The period of a source's budget: providers bill monthly."""
+"""The period of the budget of a source; providers bill monthly."""
 
 _NOBODY = Charge()
 _charge: ContextVar[Charge] = ContextVar("rowen_charge", default=_NOBODY)
@@ -22,7 +22,7 @@ _charge: ContextVar[Charge] = ContextVar("rowen_charge", default=_NOBODY)
 def charged_to(
     *, run_id: int | None = None, source_id: int | None = None, subject: str | None = None
 ) -> Iterator[None]:
-    """Charge calls inside the context, and in tasks that are started there, to a run and a source."""
+    """Charge the calls made inside the context, and in tasks started there, to a run and a source."""
     token = _charge.set(Charge(run_id, source_id, subject))
     try:
         yield
@@ -31,24 +31,24 @@ def charged_to(
 
 
 def current_charge() -> Charge:
-    """Return the run and source that current calls are charged to."""
+    """Return the charge of the current context: its run, source and subject."""
     return _charge.get()
 
 
 class Ledger(Protocol):
-    """Stores entries, at least for the period of the budgets."""
+    """Stores entries at least as long as the budgets need them."""
 
     async def record(self, entry: LedgerEntry) -> None:
         """Store an entry."""
         ...
 
     async def spent(self, charge: Charge, *, day: datetime, source_since: datetime) -> SpentUsd:
-        """Return the spending of the run, of its source since a time, and of all sources since the day began."""
+        """Return the spending of the run, of its source since `source_since`, and of all sources since `day`."""
         ...
 
 
 class NoLedger:
-    """Stores nothing, so that no budget is ever exceeded."""
+    """A ledger that stores nothing, so that no budget is ever exceeded."""
 
     async def record(self, entry: LedgerEntry) -> None:
         """Ignore the entry."""
@@ -60,7 +60,7 @@ class NoLedger:
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """Budgets in US dollars and in tokens; None is no limit."""
+    """Budgets in US dollars and in tokens; None means no limit."""
 
     run_usd: float | None = None
     source_usd: float | None = None
@@ -73,7 +73,7 @@ class Budgets:
 
     @classmethod
     def of(cls, settings: Settings) -> "Budgets":
-        """Return the budgets of the settings."""
+        """Return the budgets in the settings."""
         return cls(**{field.name: getattr(settings, f"budget_{field.name}") for field in fields(cls)})
 
     def __bool__(self) -> bool:
@@ -81,15 +81,15 @@ class Budgets:
 
     @property
     def needs_price(self) -> bool:
-        """Whether a budget is in money."""
+        """Whether a budget is in US dollars, so that prices must be known."""
         return any(limit is not None for limit in (self.run_usd, self.source_usd, self.day_usd, self.call_usd))
 
     def check_call(self, provider: str, usd: float, tokens: int) -> None:
-        """Raise `BudgetExceededError` if one call alone exceeds the budget of a call."""
+        """Raise `BudgetExceededError` if a single call exceeds the budget per call."""
         _refuse_beyond(provider, "call", "one call", (self.call_usd, 0.0, usd), (self.call_tokens, 0, tokens))
 
     def check(self, provider: str, spent: SpentUsd, charge: Charge, more_usd: float, more_tokens: int = 0) -> None:
-        """Raise `BudgetExceededError` if the next call, together with those in flight, exceeds a budget."""
+        """Raise `BudgetExceededError` if the next call, together with the calls in flight, exceeds a budget."""
         if charge.run_id is not None:
             usd, tokens = (self.run_usd, spent.by_run, more_usd), (self.run_tokens, spent.tokens_by_run, more_tokens)
             _refuse_beyond(provider, "run", "this run", usd, tokens)
@@ -102,9 +102,9 @@ class Budgets:
 
 
 class Purse:
-    """The budget of one task, in which calls in flight count as spent.
+    """The budget of one task; calls in flight count as spent.
 
-    A purse `within` another one spends from both, so that the parts of a task are counted separately.
+    A purse `within` another one spends from both, so that the parts of a task are accounted separately.
     """
 
     def __init__(self, *, usd: float | None = None, tokens: int | None = None, within: "Purse | None" = None) -> None:
@@ -114,11 +114,11 @@ class Purse:
 
     @property
     def needs_price(self) -> bool:
-        """Whether it has a limit in money."""
+        """Whether it has a limit in US dollars, so that prices must be known."""
         return self.usd is not None or (self.within is not None and self.within.needs_price)
 
     def reserve(self, provider: str, usd: float, tokens: int) -> None:
-        """Count a call before it is made; raise `BudgetExceededError` if it would exceed the purse."""
+        """Reserve the cost of a call before the call; raise `BudgetExceededError` if it exceeds the purse."""
         limits = (self.usd, self.spent_usd, usd), (self.tokens, self.spent_tokens, tokens)
         _refuse_beyond(provider, "run", "this run", *limits)
         if self.within is not None:
@@ -127,14 +127,14 @@ class Purse:
         self.spent_tokens += tokens
 
     def settle(self, usd: float, tokens: int) -> None:
-        """Add the difference between the actual and the reserved cost."""
+        """Add the difference between the actual cost and the reserved cost."""
         self.spent_usd += usd
         self.spent_tokens += tokens
         if self.within is not None:
             self.within.settle(usd, tokens)
 
     def count(self, seconds: float) -> None:
-        """Count an attempt and its duration."""
+        """Count one attempt and add its duration."""
         self.calls += 1
         self.seconds += seconds
         if self.within is not None:
@@ -146,7 +146,7 @@ _purse: ContextVar[Purse | None] = ContextVar("rowen_purse", default=None)
 
 @contextmanager
 def paid_from(purse: Purse) -> Iterator[None]:
-    """Pay calls inside the context, and in tasks that are started there, from a purse."""
+    """Pay the calls made inside the context, and in tasks started there, from a purse."""
     token = _purse.set(purse)
     try:
         yield
@@ -155,12 +155,12 @@ def paid_from(purse: Purse) -> Iterator[None]:
 
 
 def current_purse() -> Purse | None:
-    """Return the purse of current calls."""
+    """Return the purse of the current context; None if there is none."""
     return _purse.get()
 
 
 Limit = tuple[float | None, float, float]
-"""The limit, the spent amount, and the amount of the next call."""
+"""The limit, the amount that is spent, and the amount of the next call."""
 
 
 def _refuse_beyond(provider: str, scope: str, what: str, usd: Limit, tokens: Limit) -> None:

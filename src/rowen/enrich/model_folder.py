@@ -1,7 +1,7 @@
-"""A sentence model in a folder: weights in ONNX, a tokenizer, and declarations of its use.
+"""A sentence model in a folder: weights in ONNX, a tokenizer, and files that declare its use.
 
-Only the graph is executed, by a runtime without additional operators. Files are limited in size, and never read from
-outside the folder.
+Only the graph is executed, by a runtime without additional operators. The size of files is limited, and no file
+outside the folder is read.
 """
 
 import hashlib
@@ -16,23 +16,23 @@ from rowen.enrich.tokenizers import Spelling, spelling_of, spelling_of_vocabular
 from rowen.errors import ConfigurationError, Hint, action
 
 MANIFEST = "rowen-model.json"
-"""The file of a fetched model with its name, its origin, and the SHA-256 of each file."""
+"""The file in the folder of a downloaded model with its name, its origin, and the SHA-256 of each file."""
 
-# Tokenizers of a hundred languages have 17 MB.
+# Tokenizers for a hundred languages have 17 MB.
 LARGEST_JSON = 64 << 20
 # Twice the largest model that is fast enough without a graphics card.
 LARGEST_WEIGHTS = 4 << 30
-# The cost of a window is the square of its length, and passages have 1,500 characters.
+# The cost of a window grows with the square of its length; passages have 1,500 characters.
 _MOST_TOKENS = 512
 WEIGHTS = ("model_quantized.onnx", "model_int8.onnx", "model.onnx")
 _POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls", "pooling_mode_max_tokens": "max"}
-# The protobuf key of the string entry with the location of a tensor's data.
+# The protobuf key of the entry that holds the location of a tensor's data.
 _LOCATION = b"\x0a\x08location"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """The declarations of a folder: pooling, prefixes of questions and passages, and the tokens of a window.
+    """The declarations of a model: pooling, prefixes of questions and passages, and the tokens of a window.
 
     The `digest` covers everything that determines the vectors.
     """
@@ -47,7 +47,7 @@ class ModelFolder:
     digest: str
 
     def spelling(self) -> Spelling:
-        """Return the tokenizer; reading a large vocabulary takes a second."""
+        """Return the tokenizer; loading a large vocabulary takes a second."""
         if self.tokenizer.suffix == ".json":
             return spelling_of(_json(self.folder, self.tokenizer), self.tokenizer.name)
         lowercase = bool(_json(self.folder, self.folder / "tokenizer_config.json").get("do_lower_case", True))
@@ -55,7 +55,7 @@ class ModelFolder:
 
 
 def read_folder(folder: Path) -> ModelFolder:
-    """Return the model in a folder; raise `ConfigurationError` if a file is missing, too large or not supported."""
+    """Return the model in a folder; raise `ConfigurationError` if a file is missing, too large or unsupported."""
     if not folder.is_dir():
         raise _unfit(folder, "is no folder")
     _check_manifest(folder)
@@ -86,7 +86,7 @@ def read_folder(folder: Path) -> ModelFolder:
 
 
 def data_names(weights: Path) -> list[str]:
-    """Return the names of the files with a graph's external weights."""
+    """Return the names of the files that contain the external weights of a graph."""
     if weights.stat().st_size == 0:
         return []
     with weights.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as model:
@@ -94,7 +94,7 @@ def data_names(weights: Path) -> list[str]:
 
 
 def pooling_file(folder: Path) -> str:
-    """Return the path of the pooling's declaration within a folder."""
+    """Return the path, within a folder, of the file that declares the pooling."""
     path = PurePosixPath(_modules(folder).get("Pooling", "1_Pooling"), "config.json")
     if path.is_absolute() or ".." in path.parts:
         raise _unfit(folder, f"has its pooling in {str(path)!r}, which is not in it")
@@ -102,7 +102,7 @@ def pooling_file(folder: Path) -> str:
 
 
 def _check_manifest(folder: Path) -> None:
-    """Raise `ConfigurationError` if the files of a fetched model have changed."""
+    """Raise `ConfigurationError` if the files of a downloaded model have changed."""
     if not (folder / MANIFEST).is_file():
         return
     manifest = _json(folder, folder / MANIFEST)
@@ -140,7 +140,7 @@ def _weights(folder: Path) -> Path:
 
 
 def _pooling(folder: Path) -> str:
-    """Return the declared pooling of the tokens' vectors; the default is their mean."""
+    """Return the declared method of pooling token vectors; the default is the mean."""
     declared = _json(folder, folder / pooling_file(folder))
     chosen = [name for name, value in declared.items() if name.startswith("pooling_mode_") and value is True]
     if not chosen:
@@ -151,7 +151,7 @@ def _pooling(folder: Path) -> str:
 
 
 def _modules(folder: Path) -> dict[str, str]:
-    """Return the modules that process a text, with the path of each declaration."""
+    """Return the modules that process a text, each with the path of its declaration."""
     modules = _json(folder, folder / "modules.json", default=[])
     kinds = {str(module.get("type", "")).rpartition(".")[2]: str(module.get("path", "")) for module in modules}
     if unknown := kinds.keys() - {"Transformer", "Pooling", "Normalize"}:
@@ -172,7 +172,7 @@ def _json(folder: Path, path: Path, *, default: Any = None) -> Any:
 
 
 def _within(folder: Path, path: Path, most_bytes: int) -> Path:
-    """Return a file if it is in the folder, and neither empty nor too large."""
+    """Return a file in the folder; raise an error if it is outside the folder, empty or too large."""
     if not path.resolve().is_relative_to(folder.resolve()):
         raise _unfit(folder, f"has a {path.name} that is a link to another folder")
     if path.stat().st_size == 0:
@@ -183,7 +183,7 @@ def _within(folder: Path, path: Path, most_bytes: int) -> Path:
 
 
 def _data_beside(folder: Path, weights: Path, model: mmap) -> list[Path]:
-    """Return the files with the graph's external weights, which must be in the folder."""
+    """Return the files with the external weights of the graph; raise an error if one is outside the folder."""
     files = []
     for value in sorted(set(_locations(model))):
         path = Path(value)
@@ -194,7 +194,7 @@ def _data_beside(folder: Path, weights: Path, model: mmap) -> list[Path]:
 
 
 def _locations(model: mmap) -> Iterator[str]:
-    """Yield the values of all `location` entries; an unreadable one is empty, and therefore refused."""
+    """Yield the values of all `location` entries; an unreadable entry yields an empty text, which callers reject."""
     at = model.find(_LOCATION)
     while at >= 0:
         start = at + len(_LOCATION)

@@ -1,8 +1,8 @@
 """Calls of a paid service: JSON over HTTP, with retries, budgets, and a record of every attempt.
 
 The key is sent only to the origin that the user configured. Temporary errors are retried with backoff, or after the
-delay that the service requests; its circuit is that of its host in the HTTP client. Budgets are checked before a call:
-calls in flight of other processes are unknown, so that each process may exceed a budget by one call.
+delay that the service requests; the circuit is that of the service's host in the HTTP client. Budgets are checked
+before a call. Calls in flight in other processes are unknown, so each process may exceed a budget by one call.
 """
 
 import asyncio
@@ -47,25 +47,25 @@ if TYPE_CHECKING:
     from rowen.net.response import Response
 
 log = logging.getLogger(__name__)
-# A sentence or two: enough for the reason, too short to repeat a prompt.
+# One or two sentences: enough for the reason, too short to contain a prompt.
 _REASON_CHARS = 300
 _NONE = TokenUsage()
 _DENIALS = frozenset({401, 403})
-# Some providers answer 400 for an unknown model, which is an error of all inputs, not of one.
+# Some providers answer 400 for an unknown model; this error concerns all inputs.
 _MODEL_CODES = frozenset({"model_not_found", "unknown_model", "invalid_model"})
 _NO_SUCH_MODEL = re.compile(
     r"\b(?:unknown|invalid|no such) model\b|\bnot a valid model\b"
     r"|\bmodel\b[^.]{0,100}\b(?:does not exist|(?:was |is )?not found)\b",
     re.IGNORECASE,
 )
-# A dated release costs as much as the model, unless the table lists it separately.
+# A dated release has the price of its model, unless the table lists it separately.
 _DAY = re.compile(r"-(?:20\d{6}|20\d\d-\d\d-\d\d|latest)$")
 GEMINI_HOME = "https://generativelanguage.googleapis.com/v1beta"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 def api_address(named: str | None, home: str, *, key_setting: str) -> str:
-    """Return the base address of an API; raise `ConfigurationError` if it has a password, since it is stored."""
+    """Return the base address of an API; raise `ConfigurationError` if it contains a password, since it is stored."""
     url = (named or home).rstrip("/")
     if parse(url).login:
         raise ConfigurationError(
@@ -76,7 +76,7 @@ def api_address(named: str | None, home: str, *, key_setting: str) -> str:
 
 
 class Key(NamedTuple):
-    """A provider's key, the only origin that may receive it, and the place where it was found, None without a key."""
+    """A provider's key, the only origin that may receive it, and the place where it was found; without a key, None."""
 
     origin: str
     credentials: Credentials | None
@@ -86,7 +86,7 @@ class Key(NamedTuple):
     def for_address(
         cls, named: str, value: str | None, *, header: str, form: str = "{}", setting: str = "the settings"
     ) -> "Key":
-        """Return a key, or a reference to its place, for the origin of an address that the user configured."""
+        """Return a key, or a reference to its place, limited to the origin of an address that the user configured."""
         if not value:
             return cls(parse(named).origin, Credentials.of(named, {}))
         kind, _, name = value.partition(":")
@@ -99,7 +99,7 @@ class Key(NamedTuple):
 class PaidCall:
     """The purpose of a call, such as `embed` or `extract`, and its expected cost.
 
-    `usage` reads the tokens from an answer; the expected tokens are used if it has none.
+    `usage` reads the token counts from an answer; if it returns None, the expected counts are used.
     """
 
     purpose: str
@@ -114,7 +114,7 @@ class PaidCall:
 
 @dataclass(slots=True)
 class _Attempt:
-    """One request, as recorded in the ledger."""
+    """One request, to be recorded in the ledger."""
 
     started_s: float
     result: CallResult | None = None
@@ -123,7 +123,7 @@ class _Attempt:
 
 
 class Provider:
-    """One paid service: its address, the key, and the budgets."""
+    """A paid service: its address, the key, and the budgets."""
 
     def __init__(
         self,
@@ -160,10 +160,10 @@ class Provider:
         self._denials, self._denial = 0, ""
 
     async def post(self, url: str, question: Mapping[str, Any], call: PaidCall) -> dict[str, Any]:
-        """Return the JSON object of the answer; raise a `ProviderError` if there is none.
+        """Return the JSON object of the answer; raise a `ProviderError` if the call fails.
 
-        Until the provider has accepted the key, one call is made at a time, and waiting calls share its denial: a wrong
-        key costs one call, however many texts there are.
+        Until the provider has accepted the key, one call is made at a time, and waiting calls share its rejection: a
+        wrong key costs one call, even for many texts.
         """
         body = json.dumps(question).encode()
         charge = current_charge()
@@ -196,7 +196,7 @@ class Provider:
         raise AssertionError
 
     def unreadable(self, why: str) -> ProviderAnswerError:
-        """Return the error for an invalid answer."""
+        """Return the error for an unreadable answer."""
         return ProviderAnswerError(f"The answer of {self.name} cannot be read: {why}.")
 
     async def close(self) -> None:
@@ -205,7 +205,7 @@ class Provider:
 
     @asynccontextmanager
     async def _within_purse(self, call: PaidCall) -> AsyncIterator[None]:
-        """Reserve the expected cost of a call; the cost of each attempt is settled when it is recorded."""
+        """Reserve the expected cost of a call; recording an attempt replaces the reservation by the actual cost."""
         purse = current_purse()
         if purse is None:
             yield
@@ -232,7 +232,7 @@ class Provider:
         self._budgets.check_call(self.name, usd, tokens)
         now = self._now()
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        # Calls that end while the ledger is read may be missing in it, and still count as in flight.
+        # Calls that end while the ledger is read may be missing in the ledger; they still count as in flight.
         settled_usd, settled_tokens = self._settled_usd, self._settled_tokens
         spent = await self._ledger.spent(charge, day=day, source_since=now - SOURCE_PERIOD)
         more_usd, more_tokens = self._begun_usd - settled_usd + usd, self._begun_tokens - settled_tokens + tokens
@@ -246,7 +246,7 @@ class Provider:
             self._settled_tokens += tokens
 
     async def _attempt(self, url: str, body: bytes, call: PaidCall, charge: Charge) -> dict[str, Any]:
-        """Send one request and record its result, unless it was not sent."""
+        """Send one request, and record its result unless the request was not sent."""
         client = await self._client()
         attempt = _Attempt(self._clock())
         try:
@@ -270,7 +270,7 @@ class Provider:
             raise ProviderDownError(str(problem), retry_in_s=problem.retry_in_s, hint=hint) from problem
         except FetchError as problem:
             attempt.result = "unreachable"
-            # A provider that did not answer in time may have processed the request, and will bill it.
+            # A provider that did not answer in time may have processed the request, and may charge for it.
             if isinstance(problem, FetchTimeoutError | TruncatedError):
                 attempt.usage = call.expected
             error = ProviderDownError if problem.retryable else ProviderError
@@ -299,11 +299,11 @@ class Provider:
         return answer
 
     def _failure(self, response: "Response") -> tuple[CallResult, ProviderError]:
-        """Return the result and the error for a status other than success."""
+        """Return the result and the error for a response that is not a success."""
         status, retry_in_s = response.status, response.retry_after_s or 0.0
         match status:
             case 401 | 403:
-                # The body is not quoted: some providers repeat a part of the key.
+                # The body is not quoted, since some providers repeat a part of the key.
                 reason = f"does not accept the key {self._key_place}"
                 reason = reason if self._key_place else "wants a key; none was sent"
                 return "denied", ProviderKeyError(f"{self.name} {reason} (status {status}).")
@@ -346,7 +346,7 @@ class Provider:
         return task
 
     async def _record(self, entry: LedgerEntry) -> None:
-        """Store an entry; if that fails, keep the answer, which was paid for."""
+        """Store an entry; if that fails, log the error, so that the paid answer is not lost."""
         try:
             await self._ledger.record(entry)
         except StoreError as problem:
@@ -354,7 +354,7 @@ class Provider:
 
 
 def _named_reason(body: bytes) -> tuple[str | None, str | None]:
-    """Return the provider's code for a refusal, and the parameter that it concerns."""
+    """Return the provider's code for an error, and the parameter that it concerns; None if they are missing."""
     try:
         error = json.loads(body).get("error")
     except (ValueError, RecursionError, AttributeError):
@@ -367,7 +367,7 @@ def _named_reason(body: bytes) -> tuple[str | None, str | None]:
 
 
 def _reason(body: bytes) -> str:
-    """Return the provider's error message, without control characters and shortened."""
+    """Return the provider's error message, truncated and without control characters."""
     try:
         reason = json.loads(body)
     except (ValueError, RecursionError):
@@ -380,7 +380,7 @@ def _reason(body: bytes) -> str:
 
 
 def configured_price(setting: str | None, model: str) -> Price | None:
-    """Return the user's price of a model: `1/4` for all, `small=0.1/0.4,large=2/8` for some."""
+    """Return the user's price of a model, None if none is set: `1/4` for all models, `small=0.1/0.4` for one."""
     prices: dict[str, Price] = {}
     for part in filter(None, map(str.strip, (setting or "").split(","))):
         name, _, figures = part.rpartition("=")
@@ -390,7 +390,7 @@ def configured_price(setting: str | None, model: str) -> Price | None:
 
 
 def known_price(url: str, model: str) -> Price | None:
-    """Return a provider's listed price of a model, if known; other servers with its API have different prices."""
+    """Return a provider's listed price of a model; None for other servers with the same API, and for unknown models."""
     target = parse(url)
     listed = _table().get(target.host, {}) if target.origin.startswith("https://") else {}
     price = listed.get(model) or listed.get(_DAY.sub("", model))
@@ -406,7 +406,7 @@ def _table() -> Mapping[str, Mapping[str, tuple[float, float]]]:
 
 
 def gemini_model(reference: str) -> str:
-    """Return a model's name without `models/`; raise `ConfigurationError` if it could lead to another path."""
+    """Return a model's name without `models/`; raise `ConfigurationError` if the name could lead to another path."""
     name = reference.removeprefix("models/")
     if not _NAME.fullmatch(name):
         raise ConfigurationError(

@@ -1,7 +1,7 @@
 """Tokenizers of sentence models: WordPiece, Unigram and byte pairs, read from `tokenizer.json` or `vocab.txt`.
 
-The library that writes these files is not used, since it would add an HTTP stack. Unsupported features are refused:
-with a different tokenizer than in training, a model returns vectors that look right but are not.
+The library that writes these files is not used, since it would add an HTTP stack. A tokenizer with an unsupported
+feature is an error: with other tokens than in training, a model returns wrong vectors without any error.
 """
 
 import re
@@ -15,10 +15,10 @@ from typing import Any
 from rowen.errors import ConfigurationError
 
 _WORDPIECE_STEPS = {"BertNormalizer", "BertPreTokenizer"}
-# `Precompiled` is SentencePiece's own table, which equals the compatible form of Unicode except for rare characters.
+# `Precompiled` is SentencePiece's own table, which equals the Unicode form NFKC except for rare characters.
 _UNIGRAM_STEPS = {"Precompiled", "NFKC", "Nmt", "Strip", "Replace", "WhitespaceSplit", "Metaspace"}
 _BYTE_STEPS = {"ByteLevel", "NFC"}
-# Some 12 MB. Common words come early, and fill the cache.
+# About 12 MB. Common words occur early, so they fill the cache.
 _CACHED_WORDS = 50_000
 # The model's own tokenizer treats longer words as unknown.
 _LONGEST_WORD = 100
@@ -28,20 +28,20 @@ _IDEOGRAPHS = (
 )
 # Replaces the space before a word.
 _SPACE = "\u2581"
-# The penalty of a character without a piece, relative to the rarest piece, as in the library.
+# The penalty for a character that is not in the vocabulary, relative to the rarest token, as in the library.
 _UNKNOWN_PENALTY = 10.0
-# Longer words are divided, since the search for the likeliest pieces takes more than linear time.
+# Longer words are divided, since the search for the likeliest tokens takes more than linear time.
 _LONGEST_UNIGRAM = 256
-# The words of GPT-2, for which the underscore is not a letter.
+# The pattern of words in GPT-2; the underscore is not a letter there.
 _WORD = re.compile(r"'(?:s|t|re|ve|m|ll|d)| ?[^\W\d_]+| ?[\d]+| ?(?:[^\s\w]|_)+|\s+(?!\S)|\s+")
-# Longer words are divided: joining costs the square of their length.
+# Longer words are divided, since the time for merging grows with the square of the length.
 _LONGEST_PAIRED = 256
 
 
 class Spelling(ABC):
-    """A tokenizer with its vocabulary; `start` and `end` are the marks around each part of a text.
+    """A tokenizer with its vocabulary; `start` and `end` are the special tokens around each part of a text.
 
-    Marks within a text are ordinary words: foreign text cannot control the model.
+    Special tokens inside a text are treated as ordinary words, so that foreign text cannot control the model.
     """
 
     def __init__(self, start: Sequence[int], end: Sequence[int]) -> None:
@@ -50,16 +50,17 @@ class Spelling(ABC):
 
     @abstractmethod
     def words(self, text: str) -> Iterable[str]:
-        """Return the words of a text, which are not divided between parts."""
+        """Return the words of a text; a word is not divided between two parts."""
 
     @abstractmethod
     def spell(self, word: str) -> list[int]:
-        """Return the numbers of one word."""
+        """Return the token ids of one word."""
 
     def windows(self, text: str, most: int) -> list[list[int]]:
-        """Return the numbers of a text in parts of similar size, each with at most `most` numbers, marks included.
+        """Return the token ids of a text in parts of similar size.
 
-        No part ends within a word, unless a word is longer than a part.
+        Each part has at most `most` ids, special tokens included. No part ends within a word, unless the word is
+        longer than a part.
         """
         ids: list[int] = []
         starts: list[int] = []
@@ -81,7 +82,7 @@ class Spelling(ABC):
 
 
 def spelling_of(declared: Mapping[str, Any], name: str) -> Spelling:
-    """Return the tokenizer of a `tokenizer.json`; raise `ConfigurationError` for an unsupported feature."""
+    """Return the tokenizer declared by a `tokenizer.json`; raise `ConfigurationError` for an unsupported feature."""
     try:
         model = declared["model"]
         start, end = _marks(declared.get("post_processor"))
@@ -112,7 +113,7 @@ def spelling_of(declared: Mapping[str, Any], name: str) -> Spelling:
 
 
 def spelling_of_vocabulary(text: str, *, lowercase: bool) -> Spelling:
-    """Return the tokenizer of a `vocab.txt`, which has one piece per line."""
+    """Return the tokenizer of a `vocab.txt`, which has one token per line."""
     pieces = text.rstrip("\n").split("\n")
     if missing := {"[CLS]", "[SEP]", "[UNK]"} - set(pieces):
         raise ConfigurationError(f"vocab.txt has no {', '.join(sorted(missing))}.", hint=_HINT)
@@ -123,7 +124,7 @@ _HINT = "Use another model, or run this one on a server for the embedder `openai
 
 
 def _only(declared: Mapping[str, Any], known: set[str], name: str) -> list[Mapping[str, Any]]:
-    """Return the steps before the tokenization itself; raise `ConfigurationError` for an unsupported one."""
+    """Return the declared steps if all their types are in `known`; raise `ConfigurationError` otherwise."""
     steps = [*_steps(declared.get("normalizer")), *_steps(declared.get("pre_tokenizer"))]
     for step in steps:
         if step["type"] not in known:
@@ -201,7 +202,7 @@ _CLEAN, _WITHOUT_ACCENT, _APART = _Map(_clean), _Map(_without_accent), _Map(_apa
 
 
 class WordPiece(Spelling):
-    """A vocabulary of pieces, by default without capitals and accents."""
+    """A WordPiece tokenizer, which by default ignores case and accents."""
 
     def __init__(
         self,
@@ -218,17 +219,17 @@ class WordPiece(Spelling):
         self._strip_accents = lowercase if strip_accents is None else strip_accents
 
     def words(self, text: str) -> list[str]:
-        """Return words and single marks, normalised for the vocabulary."""
+        """Return words and single punctuation marks, normalised for the vocabulary."""
         plain = text.translate(_CLEAN)
         if self._strip_accents:
             plain = unicodedata.normalize("NFD", plain).translate(_WITHOUT_ACCENT)
         if self._lowercase:
-            # The vocabulary does not have the small final sigma.
+            # The vocabulary does not contain the small final sigma.
             plain = plain.replace("Σ", "σ").lower()
         return plain.translate(_APART).split()
 
     def spell(self, word: str) -> list[int]:
-        """Return the longest pieces from the left."""
+        """Return the token ids of a word; each token is the longest that matches, from left to right."""
         if len(word) > _LONGEST_WORD:
             return self._unknown
         ids = []
@@ -244,7 +245,7 @@ class WordPiece(Spelling):
 
 
 class Unigram(Spelling):
-    """Pieces with the logarithms of their probabilities; some numbers are reserved for marks."""
+    """A Unigram tokenizer: tokens with the logarithms of their probabilities; `reserved` ids are special tokens."""
 
     def __init__(
         self,
@@ -263,13 +264,13 @@ class Unigram(Spelling):
         self._unlikely = min(score for _, score in pieces) - _UNKNOWN_PENALTY
 
     def words(self, text: str) -> list[str]:
-        """Return words between spaces, in the compatible form of Unicode."""
+        """Return the words between spaces, in the Unicode form NFKC."""
         plain = unicodedata.normalize("NFKC", text)
         whole = [_SPACE + word for word in "".join(c for c in plain if c.isspace() or c.isprintable()).split()]
         return [word[at : at + _LONGEST_UNIGRAM] for word in whole for at in range(0, len(word), _LONGEST_UNIGRAM)]
 
     def spell(self, word: str) -> list[int]:
-        """Return the likeliest sequence of pieces; adjacent unknown characters are one number."""
+        """Return the token ids of the likeliest sequence; adjacent unknown characters have one id together."""
         scores = [0.0] + [float("-inf")] * len(word)
         steps: list[tuple[int, int]] = [(0, 0)] * (len(word) + 1)
         for start in range(len(word)):
@@ -297,7 +298,7 @@ _LETTERS = {byte: chr(byte) for byte in _VISIBLE} | {byte: chr(256 + n) for n, b
 
 
 class BytePairs(Spelling):
-    """A vocabulary over bytes, and the order in which pairs are joined."""
+    """A byte-pair tokenizer: a vocabulary over bytes, and the order in which pairs are merged."""
 
     def __init__(
         self,
@@ -314,12 +315,12 @@ class BytePairs(Spelling):
         self._before = " " if space_before else ""
 
     def words(self, text: str) -> list[str]:
-        """Return words with the space before them."""
+        """Return the words of a text, each with the space before it."""
         whole = _WORD.findall(self._before + text if text and not text[0].isspace() else text)
         return [word[at : at + _LONGEST_PAIRED] for word in whole for at in range(0, len(word), _LONGEST_PAIRED)]
 
     def spell(self, word: str) -> list[int]:
-        """Join pairs in the order of the vocabulary until none is left."""
+        """Return the token ids of a word; pairs are merged in the order of the vocabulary."""
         letters = [_LETTERS[byte] for byte in word.encode("utf-8", "replace")]
         last = len(self._ranks)
         while len(letters) > 1:

@@ -1,6 +1,7 @@
-"""Validate an embedder's vectors, and convert them to their stored form.
+"""Validate an embedder's vectors, and convert them to the stored form.
 
-Vectors are stored as unit vectors in half precision: only directions are compared, and no number is out of range.
+Vectors are stored as unit vectors in half precision: only their directions are compared, and no component is out of
+range.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from rowen.errors import BadVectorsError, Hint, action
 
 LARGEST = 4000
-"""The most dimensions of an index in half precision."""
+"""The maximum number of dimensions that an index in half precision supports."""
 
 _ASK_DOCTOR = Hint(
     "The texts keep waiting. ", action("doctor"), " asks the embedder for one vector and says what is wrong."
@@ -22,9 +23,9 @@ _ASK_DOCTOR = Hint(
 def units(
     vectors: Sequence[Any], *, name: str, count: int, dimensions: int | None, parts: Sequence[int] | None = None
 ) -> npt.NDArray[np.float32]:
-    """Return the vectors of one answer, one for each text or as many as `parts` says, as unit vectors.
+    """Return the vectors of one answer as unit vectors: one for each text, or the number in `parts`.
 
-    Raise `BadVectorsError` if a vector is unusable.
+    Raise `BadVectorsError` if a vector is unusable or the number of vectors is wrong.
     """
     if parts is not None and (len(parts) != count or min(parts, default=1) < 1):
         raise _bad(name, f"gave vectors for {sum(part > 0 for part in parts)} of {count} texts")
@@ -62,7 +63,7 @@ def units(
 
 
 def packed(vectors: npt.NDArray[np.float32]) -> list[bytes]:
-    """Return vectors in half precision and network order."""
+    """Return vectors as bytes, in half precision and network byte order."""
     return [row.tobytes() for row in vectors.astype(">f2")]
 
 
@@ -71,5 +72,5 @@ def _bad(name: str, what: str, hint: str | None = None) -> BadVectorsError:
 
 
 def written(vector: bytes) -> str:
-    """Return a stored vector in the notation of the database."""
+    """Return a stored vector in the text notation of pgvector."""
     return "[" + ",".join(f"{number:.5g}" for number in np.frombuffer(vector, ">f2").tolist()) + "]"

@@ -1,1 +1,1 @@
-"""Facts: frozen values that every layer may share, and the rules of identity and change. No I/O."""
+"""Facts: frozen values that every layer may use, and the rules of identity and change. No I/O."""

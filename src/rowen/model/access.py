@@ -1,4 +1,4 @@
-"""Callers, their scopes and tokens, and the parts of this machine that they may name."""
+"""Callers, their scopes and tokens, and the parts of this machine that a caller may name."""
 
 import enum
 from collections.abc import Mapping
@@ -7,14 +7,14 @@ from datetime import datetime
 
 
 class Scope(enum.StrEnum):
-    """A scope; each includes the ones before it."""
+    """A scope; each scope includes the scopes before it."""
 
     READ = "read"
     WRITE = "write"
     ADMIN = "admin"
 
     def allows(self, wanted: "Scope") -> bool:
-        """Return whether this scope is enough for an operation that requires `wanted`."""
+        """Return whether this scope is sufficient for an operation that requires `wanted`."""
         order = list(Scope)
         return order.index(self) >= order.index(wanted)
 
@@ -23,16 +23,16 @@ class Reach(enum.Enum):
     """The parts of Rowen's machine that a caller may name."""
 
     OUTSIDE = enum.auto()
-    """Nothing: only addresses that everybody can request over the network."""
+    """Only addresses that everybody can request over the network."""
     FILES = enum.auto()
-    """Folders and files for reading, but no secrets, and no folders for writing."""
+    """Also folders and files for reading, but no secrets, and no folders for writing."""
     ALL = enum.auto()
-    """Everything that the user running Rowen may access."""
+    """Everything to which the user who runs Rowen has access."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """The proof of a caller: the hash of a token or a session, or the expiry of a token that a provider signed."""
+    """The proof of a caller's identity: the hash of a token or session, or the expiry of a provider's signed token."""
 
     digest: bytes | None = None
     expires_at: datetime | None = None
@@ -58,7 +58,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class AccessToken:
-    """A token as it is listed, without its secret."""
+    """A token as listed, without its secret."""
 
     name: str
     scope: Scope
@@ -69,7 +69,7 @@ class AccessToken:
 
 @dataclass(frozen=True, slots=True)
 class NewToken:
-    """A new token, and its secret, which is shown once and stored nowhere."""
+    """A new token and its secret. The secret is shown once and stored nowhere."""
 
     token: AccessToken
     secret: str
@@ -85,7 +85,7 @@ class NewSession:
 
 @dataclass(frozen=True, slots=True)
 class AuditLine:
-    """One attempt to write: the caller, the request, and the status of the answer."""
+    """One attempt to write: the caller, the request, and the status of the response."""
 
     id: int
     at: datetime
@@ -99,7 +99,7 @@ class AuditLine:
 
 @dataclass(frozen=True, slots=True)
 class RepeatedAnswer:
-    """The stored answer that a repeated request receives."""
+    """The stored response to a request; a repetition of the request gets the same response."""
 
     status: int
     headers: Mapping[str, str]

@@ -18,9 +18,10 @@ ChangeKind: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One numbered line of the append-only log.
+    """One numbered line of the append-only change log.
 
-    For extracted facts, `schema` names their schema, and `diff` lists the changed fields as JSON pointers with values.
+    For extracted facts, `schema` is the name of their schema, and `diff` lists the changed fields as JSON pointers
+    with values.
     """
 
     number: int
@@ -42,7 +43,7 @@ FieldOp: TypeAlias = Literal["added", "removed", "changed"]
 
 
 class FieldChange(NamedTuple):
-    """One field that differs between two versions, by its JSON pointer (RFC 6901)."""
+    """One field that differs between two versions, identified by its JSON pointer (RFC 6901)."""
 
     op: FieldOp
     path: str
@@ -50,7 +51,7 @@ class FieldChange(NamedTuple):
     after: Any = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the change as plain values, without absent ones."""
+        """Return the change as plain values; a value that is absent is left out."""
         values: dict[str, Any] = {"op": self.op, "path": self.path}
         if self.op != "added":
             values["before"] = self.before
@@ -60,7 +61,7 @@ class FieldChange(NamedTuple):
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[FieldChange]:
-    """Yield the differences between two values, field by field: objects by their keys, lists by position."""
+    """Yield the differences between two values: objects are compared by key, lists by position."""
     if type(before) is type(after) and isinstance(before, dict | list):
         if isinstance(before, list):
             before, after = dict(enumerate(before)), dict(enumerate(after))
@@ -77,7 +78,7 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[FieldChange
 
 
 def leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the single values of data with their JSON pointers."""
+    """Yield the leaf values of data with their JSON pointers."""
     if isinstance(data, dict):
         for name, inner in data.items():
             yield from leaves(inner, f"{path}/{_escaped(name)}")
@@ -89,7 +90,7 @@ def leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def flattened(data: Any, path: str = "") -> dict[str, Any]:
-    """Return the fields of nested data as one row: `offer.price`; a list is one value."""
+    """Return nested data as one row with names such as `offer.price`; a list stays one value."""
     if not isinstance(data, Mapping):
         return {path or "value": data}
     made: dict[str, Any] = {}
@@ -105,18 +106,18 @@ def _escaped(name: str) -> str:
 DiffForm: TypeAlias = Literal["unified", "html"]
 LineKind: TypeAlias = Literal["same", "removed", "added"]
 
-# Lines of context, as in patches: enough to find the place; twice as many would hide the change.
+# Lines of context, as in patches: enough to find the place; twice as many would distract from the change.
 _CONTEXT = 3
-# Words of longer lines are not compared: the time grows with the square, and such lines are data, not prose.
+# Longer lines are not compared by word: the time grows with the square of the length, and such lines are data.
 _LONGEST_LINE = 4_000
-# Lines that share fewer words are shown as removed and added: single differing words would hide the change.
+# Lines with a smaller share of equal words are shown as removed and added, which is easier to read.
 _LEAST_ALIKE = 0.4
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True)
 class DiffPiece:
-    """A part of a line, and whether it differs."""
+    """A part of a line; `changed` says whether it differs in the other version."""
 
     text: str
     changed: bool = False
@@ -124,7 +125,7 @@ class DiffPiece:
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """One unchanged, removed or added line, with its number before and after."""
+    """One unchanged, removed or added line, with its line number before and after."""
 
     kind: LineKind
     pieces: tuple[DiffPiece, ...]
@@ -139,7 +140,7 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """Lines that changed, with some around them."""
+    """Changed lines with the unchanged lines around them."""
 
     lines: tuple[DiffLine, ...]
 
@@ -160,9 +161,10 @@ class ItemDiff:
 
 @dataclass(frozen=True, slots=True)
 class FieldDiff:
-    """The changes in the record of an item, or in its facts under a schema (`of`), field by field.
+    """The changed fields of an item's record, or of its facts under a schema (`of`).
 
-    `older_at` and `newer_at` are when either version was last written; `older_at` is None without an older version.
+    `older_at` and `newer_at` are the times at which the two versions were last written; `older_at` is None if there is
+    no older version.
     """
 
     url: str
@@ -174,7 +176,7 @@ class FieldDiff:
 
 
 def hunks_of(before: str, after: str) -> tuple[Hunk, ...]:
-    """Return the places where two texts differ."""
+    """Return the differences between two texts as hunks."""
     older, newer = before.splitlines(), after.splitlines()
     hunks: list[Hunk] = []
     for group in SequenceMatcher(None, older, newer).get_grouped_opcodes(_CONTEXT):
@@ -185,7 +187,7 @@ def hunks_of(before: str, after: str) -> tuple[Hunk, ...]:
                 places = range(len(removed))
                 lines += [DiffLine("same", (DiffPiece(removed[n]),), first + n + 1, start + n + 1) for n in places]
                 continue
-            # Only an equal number of removed and added lines shows which line became which.
+            # Only if as many lines were added as removed, it is clear which line replaced which.
             pairs = [_pieces(*pair) for pair in zip(removed, added, strict=False)] if len(removed) == len(added) else []
             for n, text in enumerate(removed):
                 lines.append(DiffLine("removed", pairs[n][0] if pairs else (DiffPiece(text, True),), first + n + 1))
@@ -197,7 +199,7 @@ def hunks_of(before: str, after: str) -> tuple[Hunk, ...]:
 
 
 def _pieces(before: str, after: str) -> tuple[tuple[DiffPiece, ...], tuple[DiffPiece, ...]]:
-    """Divide two lines into pieces that are equal and pieces that differ."""
+    """Divide two lines into equal and different pieces."""
     whole = (DiffPiece(before, True),), (DiffPiece(after, True),)
     if max(len(before), len(after)) > _LONGEST_LINE:
         return whole
@@ -217,12 +219,14 @@ def _pieces(before: str, after: str) -> tuple[tuple[DiffPiece, ...], tuple[DiffP
 FeedForm: TypeAlias = Literal["atom", "json"]
 
 EARLIER_CHARS = 65_536
-"""The longest text that is compared for a feed or a message; readers of feeds see the first screen of a change."""
+"""The maximum length of a text that is compared for a feed or a message; feed readers show only the first screen of a
+change.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """One document: its bytes, its media type, and whether it will ever change."""
+    """One document: its bytes, its media type, and whether it is immutable."""
 
     body: bytes
     media_type: str
@@ -230,16 +234,16 @@ class Publication:
 
     @property
     def etag(self) -> str:
-        """The validator: equal for equal bytes."""
+        """The validator; equal bytes have the same validator."""
         return f'"{sha256(self.body).hexdigest()[:32]}"'
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedChange:
-    """A line of the log with the content of its item, if it is the item's latest line.
+    """A line of the change log; it includes the item's content if no later line concerns the item.
 
-    `text` is None for a deleted item, or one that has changed since. `before` is the replaced version as title, text
-    and tags, where it is stored and both texts are short enough to be compared.
+    `text` is None if the item was deleted or has changed since. `before` is the replaced version as title, text and
+    tags; None if that version is not stored, or one of the texts is too long to be compared.
     """
 
     change: Change
@@ -254,7 +258,7 @@ class PublishedChange:
 
 @dataclass(frozen=True, slots=True)
 class LogSpan:
-    """A span of the log: its number among those of its length, and the times of its first and last line."""
+    """A span of consecutive lines of the log, its number among spans of that length, and the times of its ends."""
 
     number: int
     first_at: datetime

@@ -1,7 +1,8 @@
 """Dataset records: their kinds, duplicates across portals, and pages of the published catalog.
 
-Duplicates are recognised by marks, numbers of 63 bits. Strong marks are positive: global identifiers. Weak marks are
-negative: the landing page and the content, which different datasets of one portal may share.
+Duplicates are detected by match keys called marks, which are hashes of 63 bits. Strong marks are positive: they come
+from global identifiers. Weak marks are negative: they come from the landing page and the content, which different
+datasets of one portal may share.
 """
 
 import re
@@ -22,33 +23,34 @@ from rowen.model.url import canonical, is_link
 
 DATASET = "application/vnd.rowen.dataset+json"
 MOST_HOLDERS = 50
-"""The most listings of a dataset, which cities or ministries publish, and national and continental portals copy."""
-
-MOST_OF_ONE = {True: 3, False: 1}
-"""The most items of one source that may have a strong mark (True), or a weak one (False).
-
-Editions of a dataset share its DOI; a page or a text that two records of one source share is no evidence.
+"""The maximum number of listings of one dataset: cities or ministries publish it, national and continental portals copy
+it.
 """
 
-# A sentence. Shorter texts ("No description.") occur in different datasets.
+MOST_OF_ONE = {True: 3, False: 1}
+"""The maximum number of items in one source that may share a strong mark (True) or a weak mark (False). Editions of a
+dataset share its DOI. A page or text that two records of one source share proves nothing.
+"""
+
+# The length of a sentence. Shorter texts ("No description.") occur in different datasets.
 ENOUGH_CHARACTERS = 40
-# A record has one or two identifiers of its own; longer lists are those of works that it cites.
+# A record has one or two identifiers of its own; a longer list contains identifiers of works that it cites.
 MOST_STRONG = 10
 
-# ArcGIS appends the number of a layer to the identifier of its item.
+# ArcGIS appends the number of a layer to the identifier of the item.
 _UUID = re.compile(
     r"(?:.*[/=:#{])?([0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12})"
     r"(?:(?:_|&(?:sub)?layer=)(\d{1,4}))?\}?(?:@.*)?",
     re.IGNORECASE,
 )
-# Socrata shows an asset at several addresses.
+# Socrata publishes an asset under several addresses.
 _ASSET = re.compile(
     r"https?://([^/]+)/(?:api/views|d|resource)/((?!\d{4}-\d{4})[a-z0-9]{4}-[a-z0-9]{4})", re.IGNORECASE
 )
 _DOI = re.compile(r"(?:doi:|https?://(?:dx\.|www\.)?doi\.org/)?(10\.\d{4,9}/\S+)", re.IGNORECASE)
 _NAME = re.compile(r"(?:(urn:[a-z0-9-]+)|(oai:[a-z0-9.-]+)):(\S+)", re.IGNORECASE)
 _WEB = re.compile(r"https?://", re.IGNORECASE)
-# These identify a series, not its parts.
+# These identifiers belong to a series rather than to its parts.
 _SERIES = ("urn:issn", "urn:isbn")
 
 _IDENTIFIERS = frozenset(
@@ -63,7 +65,7 @@ _VALUES = ("@value", "@id", "value", "identifier", "notation", "#text")
 
 @dataclass(frozen=True, slots=True)
 class TwinItem:
-    """One listing of a dataset in several sources; `names` are the hosts that its record points to."""
+    """The listing of a dataset in one source; `names` are the hosts to which its record points."""
 
     id: int
     source: str
@@ -78,7 +80,7 @@ class TwinItem:
 
 @dataclass(frozen=True, slots=True)
 class TwinGroup:
-    """One dataset in several sources; `copies` are all listings but the original, by source and URL."""
+    """One dataset that several sources list; `copies` are all listings except the original, by source and URL."""
 
     original: TwinItem
     copies: tuple[TwinItem, ...]
@@ -95,14 +97,14 @@ class TwinGroup:
 
 
 def marks(document: Document) -> tuple[int, ...] | None:
-    """Return the marks of a document; None if it is not a dataset."""
+    """Return the marks of a document; None if the document is not a dataset."""
     if document.media_type != DATASET:
         return None
     return marks_of(document.record, url=document.url, text=document.text, content_hash=document.content_hash)
 
 
 def written(document: Document) -> str | None:
-    """Return the marks of a document as they are stored."""
+    """Return the marks of a document in their stored form; None if the document is not a dataset."""
     numbers = marks(document)
     return None if numbers is None else as_array(numbers)
 
@@ -113,7 +115,7 @@ def as_array(numbers: tuple[int, ...]) -> str:
 
 
 def marks_of(record: Mapping[str, Any], *, url: str, text: str, content_hash: Hash) -> tuple[int, ...]:
-    """Return the marks of a dataset, from its URL, global identifiers, landing page and content."""
+    """Return the marks of a dataset, computed from its URL, global identifiers, landing page and content."""
     page = _word(record.get("landing_page"))
     identifiers = [url, _word(record.get("identifier")), *sorted(_said(record.get("source"), _IDENTIFIERS))]
     identifiers += [page] if _DOI.fullmatch(page) else []
@@ -125,20 +127,20 @@ def marks_of(record: Mapping[str, Any], *, url: str, text: str, content_hash: Ha
 
 
 def page_mark(url: str) -> int | None:
-    """Return the mark of datasets with this URL or landing page; None if it is not an address."""
+    """Return the mark of a URL or landing page; None if `url` is not a web address with a path or query."""
     address = _address(url)
     return -_number(f"page {address}") if address else None
 
 
 def named_hosts(record: Mapping[str, Any]) -> frozenset[str]:
-    """Return the hosts of a record's identifiers and pages: a copy points to its origin."""
+    """Return the hosts of a record's identifier and landing page; a copied record names the host of the original."""
     identifiers = [_word(record.get("identifier")), _word(record.get("landing_page"))]
     identifiers += _said(record.get("source"), _IDENTIFIERS | _PAGES)
     return frozenset(host for identifier in identifiers if _WEB.match(identifier) and (host := host_of(identifier)))
 
 
 def host_of(url: str) -> str:
-    """Return the host of an address, without its `www`, and with its port where that is an unusual one."""
+    """Return the host of an address without `www.`, with its port unless the port is 80 or 443."""
     with suppress(ValueError):
         parts = urlsplit(url)
         host = (parts.hostname or "").removeprefix("www.")
@@ -147,9 +149,10 @@ def host_of(url: str) -> str:
 
 
 def original(listings: Collection[TwinItem]) -> TwinItem:
-    """Return the listing that the others were copied from.
+    """Return the listing from which the others were copied.
 
-    It points to no other's host, and most others point to it; on a tie, the first issued or harvested one is returned.
+    The original points to the host of no other listing, and most other listings point to its host. On a tie, return
+    the listing that was issued first, else the one that was harvested first.
     """
 
     def rank(listing: TwinItem) -> tuple[bool, int, str, datetime, int]:
@@ -169,9 +172,9 @@ class Families:
     _source: dict[int, int] = field(default_factory=dict)
 
     def join(self, mark: int, holders: Collection[tuple[int, int]]) -> bool:
-        """Join the holders of a mark (item and source) if the mark can identify one dataset; return whether it can."""
+        """Join the `holders` of a mark (item, source); return False if the mark is too common to identify a dataset."""
         counts = Counter(source for _, source in holders)
-        # A source that repeats a mark uses it for something else.
+        # A mark that occurs often in one source does not identify a dataset there.
         if len(counts) < 2 or len(holders) > MOST_HOLDERS or max(counts.values()) > MOST_OF_ONE[mark > 0]:
             return False
         first: int | None = None
@@ -185,7 +188,7 @@ class Families:
         return True
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Return the groups with items of several sources, each sorted."""
+        """Return the groups that have items of several sources, each sorted."""
         families: dict[int, list[int]] = {}
         for item in sorted(self._parent):
             families.setdefault(self._root(item), []).append(item)
@@ -202,7 +205,7 @@ def _number(name: str) -> int:
 
 
 def _said(source: Any, names: frozenset[str]) -> Iterator[str]:
-    """Yield the values of some fields in a source's own record, in any vocabulary, and in CKAN's extras."""
+    """Yield the values of the fields `names` in a source's own record, in any vocabulary, including CKAN's extras."""
     if not isinstance(source, dict):
         return
     for name in source:
@@ -219,7 +222,7 @@ def _said(source: Any, names: frozenset[str]) -> Iterator[str]:
 
 @lru_cache(4096)
 def _local(name: str) -> str:
-    """Return the local name, such as `identifier` for `dct:identifier` or for its IRI."""
+    """Return the local part of a field name: `identifier` for `dct:identifier` and for its full IRI."""
     return re.split(r"[:/#]", name)[-1].lower()
 
 
@@ -241,7 +244,7 @@ def _word(value: Any) -> str:
 
 
 def _global_names(identifier: str) -> Iterator[str]:
-    """Yield the normal forms of a global identifier; nothing for one that only its portal understands."""
+    """Yield the normal forms of a global identifier; nothing if the identifier is valid in one portal only."""
     if "10." in identifier and (doi := _DOI.fullmatch(identifier)):
         yield f"doi {doi[1].lower()}"
         return
@@ -261,7 +264,7 @@ def _global_names(identifier: str) -> Iterator[str]:
 
 @lru_cache(16)
 def _address(text: str) -> str:
-    """Return an address without scheme and trailing slash; an empty text if it is only a host."""
+    """Return an address without scheme and trailing slash; an empty text if the address is only a host."""
     if not _WEB.match(text):
         return ""
     bare, _, fragment = text.partition("#")
@@ -272,16 +275,17 @@ def _address(text: str) -> str:
 
 
 RECORD_KINDS = ("dataset", "series", "service", "map", "application", "document", "other")
-"""`series` are datasets that are described together (also called collections), `service` is an interface to data, `map`
-a picture of data, `application` a program, `document` a text; `other` is everything else, and unknown kinds.
+"""The kinds of records in catalogs. `series`: datasets that are described together (also called collections).
+`service`: an interface to data. `map`: a picture of data. `application`: a program. `document`: a text. `other`:
+everything else, and unknown kinds.
 """
 
 USUAL = "dataset"
-"""The kind of most records. It is not written into them, so that records of older databases need not be rewritten."""
+"""The kind of most records. It is not stored in records, so that records of older databases need not be rewritten."""
 
 
 def record_kind_of(facts: Mapping[str, Any], media_type: str | None) -> str | None:
-    """Return the kind of an item's record; None for items that come from no catalog."""
+    """Return the kind of an item's record; None if the item does not come from a catalog."""
     if media_type != DATASET:
         return None
     kind = facts.get("record_kind")
@@ -289,14 +293,14 @@ def record_kind_of(facts: Mapping[str, Any], media_type: str | None) -> str | No
 
 
 def check_record_kinds(kinds: Sequence[str]) -> None:
-    """Raise `UsageError` for an unknown kind of records."""
+    """Raise `UsageError` if a record kind is unknown."""
     for kind in kinds:
         if kind not in RECORD_KINDS:
             raise UsageError(f"Unknown record kind {kind!r}.", hint=f"There are: {', '.join(RECORD_KINDS)}.")
 
 
 class CatalogPlace(NamedTuple):
-    """The end of a page of the catalog: the source number and key of its last dataset."""
+    """The position after a page of the catalog: the source number and key of the page's last dataset."""
 
     source_id: int
     key: bytes
@@ -306,9 +310,9 @@ class CatalogPlace(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "CatalogPlace":
-        """Parse a place in an address; raise `ValueError` for any other text."""
+        """Parse a position in an address; raise `ValueError` if it is invalid."""
         source_id, _, key = text.partition("x")
-        # Numbers of sources are of 64 bits.
+        # Source numbers have 64 bits.
         if not (source_id.isascii() and source_id.isdigit() and len(source_id) <= 18):
             raise ValueError(text)
         return cls(int(source_id), bytes.fromhex(key))
@@ -316,7 +320,7 @@ class CatalogPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListedDataset:
-    """One dataset; `facts` is the shape that all catalogs share, without the portal's own record."""
+    """One dataset in a list; `facts` has the fields that all catalogs share, without the portal's own record."""
 
     key: bytes
     source: str
@@ -329,12 +333,12 @@ class ListedDataset:
     facts: Mapping[str, Any]
 
     def said(self, name: str) -> str | None:
-        """Return a text field, or None."""
+        """Return a text field; None if it is absent."""
         value = self.facts.get(name)
         return value if isinstance(value, str) and value else None
 
     def link(self, name: str) -> str | None:
-        """Return an address field, if it may be published as a link."""
+        """Return an address field if the address may be published as a link, else None."""
         value = self.said(name)
         return value if value is not None and is_link(value) else None
 
@@ -346,7 +350,7 @@ class ListedDataset:
 
 @dataclass(frozen=True, slots=True)
 class CatalogPage:
-    """Some datasets by source and key, and the place after which the next page begins, if there is one."""
+    """Datasets in the order of source and key, and the position of the next page; None if this page is the last."""
 
     datasets: tuple[ListedDataset, ...]
     next: CatalogPlace | None

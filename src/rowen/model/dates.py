@@ -1,4 +1,4 @@
-"""Times of sources and users as aware datetimes in UTC, far enough from the ends of the calendar to add days."""
+"""Parse times of sources and users into aware datetimes in UTC, limited so that days can be added without overflow."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -6,13 +6,13 @@ from email.utils import parsedate_to_datetime
 
 from rowen.errors import UsageError
 
-_MARGIN = timedelta(days=3)  # a day to its end, and twice the widest time zone
+_MARGIN = timedelta(days=3)  # The largest extension: a day to its end, and twice the widest time zone offset.
 EARLIEST = datetime.min.replace(tzinfo=UTC) + _MARGIN
 LATEST = datetime.max.replace(tzinfo=UTC) - _MARGIN
 
 
 def http_date(text: str | None) -> datetime | None:
-    """Parse the date of a header such as Date; without a time zone, or with `-0000`, it is in UTC."""
+    """Parse the date of a header such as Date; a date without a time zone, or with `-0000`, is in UTC."""
     try:
         return in_utc(parsedate_to_datetime(text)) if text else None
     except (ValueError, TypeError, IndexError, OverflowError):
@@ -20,7 +20,7 @@ def http_date(text: str | None) -> datetime | None:
 
 
 def iso_moment(text: str, *, zone_h: float = 0) -> datetime | None:
-    """Parse an ISO 8601 time; one without a time zone is in the zone `zone_h` hours east of UTC."""
+    """Parse an ISO 8601 time; a time without a time zone is in the zone `zone_h` hours east of UTC."""
     try:
         value = datetime.fromisoformat(text)
         return in_utc(value if value.tzinfo else value - timedelta(hours=zone_h))
@@ -29,7 +29,7 @@ def iso_moment(text: str, *, zone_h: float = 0) -> datetime | None:
 
 
 def in_utc(value: datetime) -> datetime | None:
-    """Return the moment in UTC, which is the default time zone; None if it is out of range."""
+    """Return the moment in UTC; a moment without a time zone is in UTC already. Return None if it is out of range."""
     if value.tzinfo is None:
         return bounded(value.replace(tzinfo=UTC))
     try:
@@ -45,12 +45,12 @@ def bounded(value: datetime) -> datetime:
 
 _UNITS = {"s": "seconds", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _PASSED = re.compile(r"(\d{1,7})\s*(s|min|m|h|d|w)")
-# A thousand years. Longer spans are mistakes, and twice as much exceeds the range of dates.
+# A thousand years. A longer duration is a mistake, and twice as much exceeds the range of dates.
 _LONGEST = timedelta(days=365_000)
 
 
 def parse_since(text: str) -> int | timedelta | datetime:
-    """Parse a change number, a time span or a date as users type it; raise `ValueError` or `OverflowError`."""
+    """Parse a change number, a duration or a date as users type it; raise `ValueError` or `OverflowError`."""
     if text.isascii() and text.isdigit():
         return int(text)
     if match := _PASSED.fullmatch(text.lower()):
@@ -64,7 +64,7 @@ def parse_since(text: str) -> int | timedelta | datetime:
 
 
 def since_of(text: str) -> int | datetime | timedelta:
-    """Return a number of the change log, a span of time or a date; raise `UsageError` for other text."""
+    """Return a change number, a duration or a date; raise `UsageError` if `text` is invalid."""
     try:
         start = parse_since(text.strip())
     except (ValueError, OverflowError):
@@ -78,7 +78,7 @@ def since_of(text: str) -> int | datetime | timedelta:
 
 
 def period_of(text: str) -> datetime | timedelta:
-    """Return a date or a span of time; raise `UsageError` for other text."""
+    """Return a date or a duration; raise `UsageError` if `text` is invalid."""
     start = since_of(text)
     if isinstance(start, int):
         raise UsageError(f"{text!r} is no date or span of time.", hint="Such as 2h, 1d, 4w, 2026-01-31.")
@@ -86,6 +86,6 @@ def period_of(text: str) -> datetime | timedelta:
 
 
 def moment_of(text: str) -> datetime:
-    """Return a date, or the moment a span of time ago; raise `UsageError` for other text."""
+    """Return a date, or the moment a duration ago; raise `UsageError` if `text` is invalid."""
     start = period_of(text)
     return datetime.now(UTC) - start if isinstance(start, timedelta) else start

@@ -1,4 +1,4 @@
-"""Extraction: facts that items yield under a schema, the sources that carry schemas, and evaluations of models."""
+"""Extraction: facts of items under a schema, the schemas of sources, and evaluations of models."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ Origin: TypeAlias = Literal["model", "structured", "rules"]
 
 
 class Evidence(NamedTuple):
-    """The place of a value in the text: the quote, its offset, and how it was recognised."""
+    """The evidence for a value in the text: the quote, its offset, and the way in which the value was matched."""
 
     path: str
     found: Literal["exact", "number", "date", "words", "none"]
@@ -25,7 +25,7 @@ class Evidence(NamedTuple):
 class Extracted:
     """Facts of one page, with their origin, their cost, and evidence for them in the text.
 
-    `reused` says that the answer was paid for before; `calls`, `tokens` and `usd` are the cost of this extraction.
+    `reused` says that the model's answer was cached; `calls`, `tokens` and `usd` are the cost of this extraction.
     """
 
     url: str
@@ -49,9 +49,9 @@ class Extracted:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """One version of an item's facts; `checks` counts how often it was confirmed, up to `checked_at`.
+    """One version of an item's facts; `checks` counts how often the version was confirmed, up to `checked_at`.
 
-    `content_hash` is that of the text from which the version was made, None if an earlier release made it.
+    `content_hash` is the hash of the text from which the version was made; None if an earlier release made it.
     """
 
     source: str
@@ -72,9 +72,9 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True)
 class SourceSchema:
-    """A schema that a source carries, and the progress of its extraction.
+    """A schema that is attached to a source, and the progress of its extraction.
 
-    `state` is `current`, `behind` with `pending` items, or `waiting`, in which case `waits_for` says for what.
+    `state` is `current`, `behind` (`pending` items have to be extracted), or `waiting` (`waits_for` names the cause).
     """
 
     source: str
@@ -99,9 +99,9 @@ class SourceSchema:
 
 @dataclass(slots=True)
 class ExtractionReport:
-    """The results, the cost and the avoided cost of one pass over the items of a source.
+    """The results, the cost and the avoided cost of one extraction pass over the items of a source.
 
-    With `dry_run`, `calls` and `tokens` are estimates. `waits_for` says why the pass ended early.
+    With `dry_run`, `calls` and `tokens` are estimates. `waits_for` is the reason why the pass ended early.
     """
 
     source: str
@@ -131,7 +131,7 @@ class ExtractionReport:
 
     @property
     def avoided(self) -> int:
-        """The number of questions that were not sent to a model, because the answer was known."""
+        """The number of questions that were not sent to a model, since the answer was known."""
         return self.avoided_reused + self.avoided_structured + self.avoided_rules
 
 
@@ -142,9 +142,10 @@ Verdict: TypeAlias = Literal["valid", "invalid", "error", "skipped"]
 class PageScore:
     """The result of one model on one page.
 
-    `invalid`: no JSON, or against the schema, even after a correction. `error`: no complete answer, and `code` says
-    why. `skipped`: beyond the budget. For a cached answer (`reused`), tokens and price are those paid at the time, and
-    the duration is unknown. `wrong` lists the fields that differ from the expected ones.
+    `invalid`: the answer was no JSON or broke the schema, even after a correction. `error`: there was no complete
+    answer, and `code` is the reason. `skipped`: the budget was used up. For a cached answer (`reused`), tokens and
+    price are those of the original call, and the duration is unknown. `wrong` lists the fields that differ from the
+    expected values.
     """
 
     page: str
@@ -170,17 +171,17 @@ class ModelScore:
     pages: tuple[PageScore, ...]
 
     def count(self, verdict: Verdict) -> int:
-        """Return the number of pages with a verdict."""
+        """Return the number of pages with this verdict."""
         return sum(page.verdict == verdict for page in self.pages)
 
     @property
     def expected(self) -> int:
-        """The number of expected fields, over all pages."""
+        """The number of expected values on all pages."""
         return sum(page.expected for page in self.pages)
 
     @property
     def right(self) -> int:
-        """The number of fields that are as expected."""
+        """The number of values that equal the expected value."""
         return self.expected - sum(len(page.wrong) for page in self.pages)
 
     @property
@@ -190,7 +191,7 @@ class ModelScore:
 
     @property
     def tokens(self) -> int:
-        """The tokens of all answers, including failures and corrections."""
+        """The tokens of all answers, including failed answers and corrections."""
         return sum(page.tokens for page in self.pages)
 
     @property
@@ -218,13 +219,13 @@ class ModelScore:
 
 
 def wrong_fields(expected: Mapping[str, Any], data: Any) -> tuple[int, tuple[str, ...]]:
-    """Return the number of expected values, and the pointers of those that differ; other fields are ignored."""
+    """Return the number of expected values, and the pointers of the wrong values; unexpected fields are ignored."""
     values, wanted = _values(data), _values(expected)
     wrong = [path for path in wanted if path not in values or data_hash(values[path]) != data_hash(wanted[path])]
     return len(wanted), tuple(wrong)
 
 
 def _values(data: Any) -> dict[str, Any]:
-    """Return the leaf values, and the empty lists and objects at the top, by their pointers."""
+    """Return the leaf values by their pointers, including empty lists and objects at the top level."""
     fields = data.items() if isinstance(data, Mapping) else ()
     return {**dict(leaves(data)), **{f"/{name}": inner for name, inner in fields if inner in ([], {})}}

@@ -1,4 +1,4 @@
-"""File names: the media types that they stand for, and files written by documentation generators."""
+"""File names: the media type of each, and files that documentation generators wrote."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -116,7 +116,7 @@ MEDIA: Mapping[str, str] = MappingProxyType(
     {ending: media for media, endings in (_DOCUMENTS | _PACKED).items() for ending in endings.split()}
     | {ending: _CODE + language for language, endings in _LANGUAGES.items() for ending in endings.split()}
 )
-"""The media type by the ending of a file name, without its dot, in lower case."""
+"""The media types by the ending of the file name, in lower case and without the dot."""
 
 _KNOWN = frozenset(MEDIA.values())
 _NAMES = {
@@ -179,7 +179,7 @@ _claimed_types: set[str] = set()
 
 
 def claim(endings: Mapping[str, str], media_types: Iterable[str]) -> None:
-    """Set which endings and media types readers of other packages claim, in place of those claimed before."""
+    """Set the endings and media types that readers of other packages support; earlier ones are replaced."""
     _claimed.clear()
     _claimed.update(endings)
     _claimed_types.clear()
@@ -187,18 +187,21 @@ def claim(endings: Mapping[str, str], media_types: Iterable[str]) -> None:
 
 
 def claims() -> str | None:
-    """Return the claims of readers of other packages, as one line for a cursor: they decide which files are chosen."""
+    """Return the endings and media types of other packages' readers as one line; None if there are none.
+
+    The line is part of a cursor, since these readers determine which files are selected.
+    """
     endings = (f".{ending}={media_type}" for ending, media_type in _claimed.items())
     return " ".join(sorted((*endings, *_claimed_types))) or None
 
 
 def can_be_read(media_type: str) -> bool:
-    """Return whether there is a reader for a media type, lower case and without parameters."""
+    """Return whether a reader supports a media type; `media_type` is in lower case and without parameters."""
     return media_type in _KNOWN or media_type in _claimed_types or is_text(media_type)
 
 
 def media_type_of(name: str) -> str | None:
-    """Return the media type of a file by its name, if it is one that can be read."""
+    """Return the media type of a file by its name; None if no reader supports the file."""
     base = name.replace("\\", "/").rpartition("/")[2].lower()
     if known := _BY_NAME.get(base):
         return known
@@ -209,7 +212,7 @@ def media_type_of(name: str) -> str | None:
 
 
 def language_of(media_type: str) -> str | None:
-    """Return the programming language of a media type, as written at a Markdown fence."""
+    """Return the programming language of a media type, as named in a Markdown fence; None if it is not source code."""
     if served := _SERVED_AS.get(media_type):
         return served
     language = media_type.removeprefix(_CODE)
@@ -220,7 +223,7 @@ _FENCED = frozenset(_LANGUAGES) | {"docker", "starlark", "just"}
 
 
 def is_text(media_type: str) -> bool:
-    """Return whether a media type is text of any format."""
+    """Return whether a media type is a text format."""
     essence = media_type.partition(";")[0].strip().lower()
     if essence in _NOT_TEXT:
         return False
@@ -234,9 +237,10 @@ _RELEASE = "0123456789."
 
 
 class _Generator(NamedTuple):
-    """A documentation generator, recognised in a folder by all names of one of its `marks`.
+    """A documentation generator. A folder is its output if the folder has all names of one set in `marks`.
 
-    Its `folders` hold no pages, nor do files that have one of the `names`, or begin and end as `framed` says.
+    Its `folders` contain no pages. Files with a name in `names`, or with a prefix and suffix in `framed`, are no
+    pages.
     """
 
     marks: tuple[frozenset[str], ...]
@@ -245,7 +249,7 @@ class _Generator(NamedTuple):
     folders: frozenset[str] = frozenset()
 
     def has_written(self, name: str) -> bool:
-        """Return whether a file is the generator's own."""
+        """Return whether a file is an auxiliary file of the generator rather than a page."""
         if name in self.names or _plain(name) in self.names:
             return True
         return any(name.startswith(begin) and name.endswith(end) for begin, end in self.framed)
@@ -268,13 +272,13 @@ _DOXYGEN = _Generator(
 )
 _TYPEDOC = _Generator((frozenset({"search.js", "highlight.css"}),), frozenset({"search.js", "navigation.js"}))
 _MKDOCS = _Generator((frozenset({"search_index.json"}),), frozenset({"search_index.json"}))
-# `print.html` is the whole book once more, and `toc.html` its contents: for browsers, and closed to search engines.
+# `print.html` is the whole book on one page, and `toc.html` its contents; both are excluded from search engines.
 _MDBOOK = _Generator(
     (frozenset({"searchindex.js", "elasticlunr.min.js"}), frozenset({"searchindex.json", "elasticlunr.min.js"})),
     frozenset({"searchindex.js", "searchindex.json", "searcher.js", "elasticlunr.min.js", "mark.min.js"})
     | {"print.html", "toc.html", "toc.js"},
 )
-# The root has one index of all crates, and each module another of its own.
+# The root has one index of all crates, and each module has its own index.
 _RUSTDOC = _Generator(
     tuple(map(frozenset, ({"crates.js", "src-files.js"}, {"crates.js", "search-index.js"}, {"sidebar-items.js"}))),
     frozenset({"crates.js", "src-files.js", "source-files.js", "search-index.js", "sidebar-items.js", "all.html"}),
@@ -284,19 +288,19 @@ _GENERATORS = (_SPHINX, _JAVADOC, _DOXYGEN, _TYPEDOC, _MKDOCS, _MDBOOK, _RUSTDOC
 
 _MARKS = frozenset(name for generator in _GENERATORS for marks in generator.marks for name in marks)
 
-# On a site the name is sufficient: no other page has it.
+# On a website the name is sufficient, since no other page has such a name.
 _INDEXES = frozenset({"genindex", "modindex", "py-modindex", "index-all"})
 _COPIED = (".txt", ".rst", ".md", ".ipynb")
 
 
 def is_copy(url: str) -> bool:
-    """Return whether a URL is that of the source of a page, as a generator puts it beside the page."""
+    """Return whether a URL is the source text of a page, which some generators publish beside the page."""
     path = url.partition("?")[0]
     return "/_sources/" in path and path.endswith(_COPIED)
 
 
 def is_index(url: str) -> bool:
-    """Return whether a URL is that of a generated index, which is not a page itself."""
+    """Return whether a URL is a generated index rather than a page."""
     folder, _, last = url.partition("?")[0].removesuffix("/").rpartition("/")
     name = last.removesuffix(".html").removesuffix(".htm")
     if folder.endswith("/index-files"):
@@ -305,14 +309,12 @@ def is_index(url: str) -> bool:
 
 
 def is_mark(name: str) -> bool:
-    """Return whether a file name may identify the folder of a generator."""
+    """Return whether a file name may identify the output folder of a generator."""
     return name in _MARKS or _plain(name) in _MARKS
 
 
 def _plain(name: str) -> str:
-    """Return a name without the digest or release that some generators put into it: `toc-7d3893f2.js`,
-    `crates1.95.0.js`.
-    """
+    """Return a name without the digest or release that some generators add: `toc-7d3893f2.js`, `crates1.95.0.js`."""
     stem, dash, rest = name.rpartition("-")
     digest, dot, ending = rest.partition(".")
     if dash and len(digest) == _DIGEST_DIGITS and set(digest) <= _HEXADECIMAL:
@@ -322,10 +324,10 @@ def _plain(name: str) -> str:
 
 
 class Built:
-    """Folders that generators have written; paths are relative, with `/` between their parts."""
+    """The output folders of documentation generators; paths are relative, with `/` as separator."""
 
     def __init__(self, paths: Iterable[str]) -> None:
-        """Find them by all paths that there are, or by those whose names are marks."""
+        """Find the folders in `paths`: all paths of a tree, or only the paths for whose names `is_mark` is true."""
         names: dict[str, set[str]] = defaultdict(set)
         for path in paths:
             folder, _, name = path.rpartition("/")
@@ -341,7 +343,7 @@ class Built:
         return bool(self._folders)
 
     def leaves_out(self, path: str, *, is_folder: bool = False) -> bool:
-        """Return whether a file or folder, or a folder above it, holds no pages."""
+        """Return whether a path is an auxiliary file or folder of a generator, or is in such a folder."""
         parts = path.split("/") if self._folders else []
         for depth, name in enumerate(parts):
             within = is_folder or depth < len(parts) - 1

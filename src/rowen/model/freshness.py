@@ -1,8 +1,8 @@
-"""The rate at which items change, learned from checks, and the staleness of a copy.
+"""The rate at which items change, estimated from checks, and the staleness of a copy.
 
-Changes are modelled as a Poisson process with an unknown rate, and the knowledge about the rate as a gamma
-distribution. A check that finds a change stands for one or more changes since the check before. The same curve
-describes a whole source, whose items change at gamma-distributed rates: few often, most hardly ever.
+Changes are modelled as a Poisson process with an unknown rate; the rate has a gamma distribution. A check that finds a
+change proves at least one change since the previous check. The same distribution describes a source, whose items
+change at different rates: a few often, most hardly ever.
 """
 
 from collections import Counter
@@ -13,32 +13,33 @@ from math import exp, expm1, lgamma, log, log1p, sqrt
 from typing import NamedTuple
 
 _DAY_S = 86_400.0
-# Below this share of the span, the exact formulas lose their digits to cancellation; the first term of their series is
-# right to a part in ten thousand.
+# Below this share of the span, the exact formulas lose precision by cancellation; the first term of their series is
+# accurate to a part in ten thousand.
 _SMALL = 1e-4
-# Checks that are a minute late after an hour and a half are on time.
+# A tolerance of a minute after an interval of an hour and a half.
 _CLOSE = 1.01
-# A check counts half after a quarter: a rebuilt source changes at another rate. Half of that would forget a monthly
-# publisher between two issues.
+# The weight of a check is halved after a quarter, since a rebuilt source changes at another rate. A half-life of half a
+# quarter would forget a monthly publisher between two issues.
 _HALF_LIFE_S = 90 * _DAY_S
-# One check counts as much as this many items that change independently. Pages of a site change together, at releases:
-# if each of 10,000 counted, one release would outweigh a year.
+# The weight of one check is limited to this number of items that change independently. Pages of a site change together,
+# at releases: if each of 10,000 pages counted, one release would outweigh a year.
 _SPEAKERS = 20.0
-# From an item in thirty years to one in ten minutes, each rate a third more than the one before.
+# The grid of rates: from a change in thirty years to one in ten minutes, each rate a third higher than the previous
+# one.
 _RATES = tuple(exp(log(1e-9) + number * 0.3) for number in range(49))
-# From sources in which a few items make all the changes to those whose items are all alike.
+# From sources in which a few items make all changes to sources whose items all change at the same rate.
 _SHAPES = (0.1, 0.3, 1.0, 3.0, 10.0)
-# More items than this count as this many: releases change them together.
+# A larger number of items has the same weight as this number, since releases change many items together.
 _HISTORIES = 200.0
-# The prior: a month and a half between two changes, give or take a factor of ten. A page of the Kubernetes
-# documentation changes once in fourteen months, one of the news every few days. A few checks outweigh it.
+# The prior: a month and a half between two changes, within a factor of ten. A page of the Kubernetes documentation
+# changes once in fourteen months, a news page every few days. A few checks outweigh the prior.
 _USUAL_RATE = 1 / (45 * _DAY_S)
 _SPREAD = log(10)
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeRate:
-    """A gamma distribution of the rate of changes, as if `shape` changes had been seen in `span_s` seconds."""
+    """A gamma distribution of the rate of changes, equivalent to `shape` observed changes in `span_s` seconds."""
 
     shape: float
     span_s: float
@@ -49,28 +50,27 @@ class ChangeRate:
         return self.shape / self.span_s * _DAY_S
 
     def stale(self, elapsed_s: float) -> float:
-        """Return the probability of a change since a check so long ago; for a source, the share of stale items."""
+        """Return the probability of a change since a check; for a source, the expected share of stale items."""
         return -expm1(-self.shape * log1p(max(0.0, elapsed_s) / self.span_s))
 
     def mean_stale(self, interval_s: float) -> float:
-        """Return the share of the time for which a copy is stale that is checked after every interval."""
+        """Return the share of the time in which a copy is stale, if it is checked once in every interval."""
         return 1.0 - self._fresh_s(interval_s) / interval_s
 
     def gain_s(self, interval_s: float) -> float:
-        """Return by how many seconds one more check shortens the stale time, with a check after every interval.
+        """Return the seconds of staleness that one more check avoids, if a copy is checked once in every interval.
 
-        Check the item with the highest gain for each request, until the requests are used up: no other use of them
-        makes the copies fresher.
+        To make the copies as fresh as possible, spend each request on the item with the highest gain.
         """
         if interval_s < _SMALL * self.span_s:
             return self.shape / self.span_s * interval_s**2 / 2
         return max(0.0, self._fresh_s(interval_s) - interval_s * (1.0 - self.stale(interval_s)))
 
     def interval_s(self, worth_s: float, *, shortest_s: float, longest_s: float) -> float:
-        """Return after how long a check gains `worth_s`, to a hundredth; the longest interval if none does."""
+        """Return the interval after which a check gains `worth_s`, to 1 %; `longest_s` if no interval gains as much."""
         if self.gain_s(longest_s) < worth_s:
             return longest_s
-        # No sooner: most can be gained if each change is the first one.
+        # A lower bound of the result: the gain is highest if each change is the first one since the check.
         low = high = min(longest_s, max(shortest_s, sqrt(2 * worth_s * self.span_s / self.shape)))
         step = _CLOSE
         while self.gain_s(high) < worth_s:
@@ -85,7 +85,7 @@ class ChangeRate:
         return ChangeRate(self.shape, self.span_s + elapsed_s)
 
     def changed(self, elapsed_s: float) -> "ChangeRate":
-        """Return the estimate after a check with changes: a gamma distribution with the posterior's moments."""
+        """Return the estimate after a check that found changes: a gamma distribution with the posterior's moments."""
         shape, span, later = self.shape, self.span_s, self.span_s + elapsed_s
         if elapsed_s < _SMALL * span:
             return ChangeRate(shape + 1, span + elapsed_s / 2)
@@ -96,29 +96,29 @@ class ChangeRate:
         return ChangeRate(mean**2 / spread, mean / spread)
 
     def dated(self, age_s: float) -> "ChangeRate":
-        """Return the distribution after a check that found the time of the last change: nothing has changed since."""
+        """Return the distribution after a check that found the time of the last change, `age_s` ago."""
         return ChangeRate(self.shape + 1, self.span_s + age_s)
 
     def counted(self, changes: int, elapsed_s: float) -> "ChangeRate":
-        """Return the distribution after a check that found the number of changes."""
+        """Return the distribution after a check that found the exact number of changes."""
         return ChangeRate(self.shape + changes, self.span_s + elapsed_s)
 
     def faded(self, elapsed_s: float, prior: "ChangeRate") -> "ChangeRate":
-        """Return the distribution after a time without checks: in a quarter, it moves half of the way to the prior."""
+        """Return the distribution after a time without checks: each quarter moves it half of the way to the prior."""
         left = _fading(elapsed_s)
         return ChangeRate(
             prior.shape + (self.shape - prior.shape) * left, prior.span_s + (self.span_s - prior.span_s) * left
         )
 
     def _fresh_s(self, interval_s: float) -> float:
-        """Return the part of an interval for which a copy is expected to be fresh."""
+        """Return the number of seconds for which a copy is expected to be fresh within an interval."""
         grown = log1p(interval_s / self.span_s)
         rest = 1.0 - self.shape
         return self.span_s * (expm1(rest * grown) / rest if abs(rest) > 1e-9 else grown)
 
 
 class SourceLook(NamedTuple):
-    """The result of checking a whole source: how many of its items changed since the check before."""
+    """The result of one check of a whole source: the number of items that changed since the previous check."""
 
     elapsed_s: float
     items: int
@@ -127,25 +127,25 @@ class SourceLook(NamedTuple):
 
     @property
     def weight(self) -> float:
-        """The weight of the check, as a number of items that were each checked today."""
+        """The weight of the check, as an equivalent number of items that were checked individually today."""
         return min(self.items, _SPEAKERS) * _fading(self.age_s)
 
 
-# The share of items that were modified in the last day equals the result of a check after a day.
+# The share of items that were modified in the last day is equivalent to the result of a check after one day.
 _AGES_S = (_DAY_S, 7 * _DAY_S, 30 * _DAY_S, 180 * _DAY_S)
 
 
 def looks_from_ages(ages_s: Sequence[float]) -> list[SourceLook]:
-    """Return checks that are equivalent to the items' own modification dates, for a source that was checked once."""
+    """Return checks that are equivalent to the items' modification dates; used for a source with only one check."""
     if not ages_s:
         return []
     return [SourceLook(span_s, len(ages_s), sum(age < span_s for age in ages_s)) for span_s in _AGES_S]
 
 
 def learned(looks: Iterable[SourceLook]) -> ChangeRate:
-    """Return how often the items of a source change, as the mean of the posterior over a grid of curves.
+    """Return the rate at which the items of a source change: the posterior mean over a grid of distributions.
 
-    It has the expected shape, and at the usual interval between checks the expected share of changed items.
+    The result has the mean shape, and the mean share of changed items at the usual interval between checks.
     """
     known = [look for look in looks if look.items and look.elapsed_s > 0]
     logs = list(_prior())
@@ -155,7 +155,7 @@ def learned(looks: Iterable[SourceLook]) -> ChangeRate:
             grown = curve.shape * log1p(look.elapsed_s / curve.span_s)
             logs[number] += weight * (changed * log(-expm1(-grown)) - (1 - changed) * grown)
     weighted = list(zip(_shares(logs), _curves(), strict=True))
-    # The interval with the most evidence; a day without any.
+    # The interval between checks with the most evidence; one day if there is no evidence.
     total = sum(look.weight for look in known)
     usual_s = exp(sum(look.weight * log(look.elapsed_s) for look in known) / total) if total else _DAY_S
     shape = exp(sum(weight * log(curve.shape) for weight, curve in weighted))
@@ -164,9 +164,9 @@ def learned(looks: Iterable[SourceLook]) -> ChangeRate:
 
 
 def population(histories: Iterable[tuple[int, float]]) -> ChangeRate:
-    """Return the distribution of the rates of items, from the changes and the observed seconds of each.
+    """Return the distribution of the rates of items; `histories` has the changes and the observed seconds of each item.
 
-    It is the prior of an item: if all items change alike, one change does not make an item volatile.
+    The result is the prior of an item: if all items change alike, one change does not make an item volatile.
     """
     counts = Counter((changes, round(span_s / _DAY_S)) for changes, span_s in histories)
     weight = min(1.0, _HISTORIES / max(1, counts.total()))
@@ -195,7 +195,7 @@ def _prior() -> tuple[float, ...]:
 
 
 def _shares(logs: Sequence[float]) -> list[float]:
-    """Return weights with a sum of one from their logarithms."""
+    """Return weights from their logarithms, scaled to a sum of one."""
     most = max(logs)
     weights = [exp(weight - most) for weight in logs]
     total = sum(weights)

@@ -1,7 +1,7 @@
-"""Canonical JSON, the hashes over it that decide identity and change, and the versions of stored hashes.
+"""Canonical JSON, the hashes that determine identity and change, and the versions of stored hashes.
 
-All hashes are SHA-256 over an unambiguous encoding: canonical JSON, whose strings are quoted, so that no field can run
-into the next one. Nothing is case-folded: a folded hash would leave old text behind.
+All hashes are SHA-256 of an unambiguous encoding: canonical JSON quotes strings, so that the boundary between two
+fields is part of the hash. Nothing is case-folded: otherwise a change of case would not be stored.
 """
 
 import hashlib
@@ -18,41 +18,39 @@ from rowen.model.text import letters
 Hash = bytes
 
 CANONICAL = msgspec.json.Encoder(order="deterministic")
-"""The encoder of canonical JSON, which rejects other values."""
+"""The encoder of canonical JSON; it raises an error for values that JSON cannot represent."""
 
 DOCUMENT_VERSION = 1
-"""The version of `content_hash` and `record_hash`, and of the form in which a document is stored (`model/items.py`).
-
-It is part of every recipe: when it is raised, all items are read again, and differences are announced as amended. Raise
-`record_version` of the catalogs with it, so that they are walked whole.
+"""The version of `content_hash` and `record_hash`, and of the form in which a document is stored (`model/items.py`). It
+is part of every recipe: when it is increased, all items are read again, and differences are announced as `amended`.
+Increase the `record_version` of the catalogs too, so that they are walked completely.
 """
 
 VERSIONS: Mapping[str, int] = {
-    "key": 1,  # of an item, by its URL: `model/url.py`
-    "body": 1,  # of bodies, and of the headers that describe them
-    "record": 1,  # of a catalog's record, with the mark of its bytes
-    "twins": 1,  # marks of datasets
-    "title": 2,  # `title_words` in the database; 1 had the tags as well
-    "question": 1,  # of search queries
+    "key": 1,  # the key of an item, derived from its URL (`model/url.py`)
+    "body": 1,  # the hash of a body, and of the headers that describe it
+    "record": 1,  # the hash of a catalog's record, with the suffix for its bytes
+    "twins": 1,  # the marks of datasets
+    "title": 2,  # `title_words` in the database; version 1 included the tags
+    "question": 1,  # the hash of a search query
     "schema": 1,
-    "facts": 1,  # of extracted facts
-    "statements": 1,  # names of blank nodes in published data
-    "note": 1,  # names of the notes beside a cursor
-    "git": 1,  # of everything stored of a repository
-    "token": 1,  # of secrets, of which nothing else is stored
+    "facts": 1,  # the hash of extracted facts
+    "statements": 1,  # the labels of blank nodes in published data
+    "note": 1,  # the names of the notes beside a cursor
+    "git": 1,  # the hash of everything that is stored of a repository
+    "token": 1,  # the hash of a secret; the secret itself is not stored
 }
-"""The versions of stored hashes that only a migration can renew.
-
-A migration that renews them stores the new version in the table `hash_version`. Tests compare it with this one, and
-this one with the results for fixed examples (`tests/store/test_stored_hashes.py`).
+"""The versions of stored hashes that only a migration can renew. A migration that renews them stores the new version in
+the table `hash_version`. Tests compare that table with these versions, and these versions with the hashes of fixed
+examples (`tests/store/test_stored_hashes.py`).
 """
 
-_HASH_BYTES = 32  # of SHA-256
+_HASH_BYTES = 32  # the length of a SHA-256 hash
 _PATIENT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def canonical_json(value: Any) -> bytes:
-    """Return the same bytes for equal values: keys sorted, no white space, integers of any size exact."""
+    """Return canonical JSON: keys sorted, no white space, integers of any size exact. Equal values have equal bytes."""
     try:
         return CANONICAL.encode(value)
     except (TypeError, UnicodeEncodeError):
@@ -60,22 +58,22 @@ def canonical_json(value: Any) -> bytes:
 
 
 def body_hash(body: bytes) -> Hash:
-    """Return the hash of a body as it was sent, so that an unchanged body need not be parsed."""
+    """Return the hash of a body as received; it shows that an unchanged body need not be parsed."""
     return hashlib.sha256(body).digest()
 
 
 def unmarked(marked: Hash) -> Hash:
-    """Return a hash without its suffix, which marks the bytes of a record that is stored as it was sent."""
+    """Return a hash without its suffix, which identifies the bytes of a record that is stored as received."""
     return marked[:_HASH_BYTES]
 
 
 def text_hash(text: str) -> Hash:
-    """Return the hash of a text. Embeddings are stored by the hash of a passage's words."""
+    """Return the hash of a text. Embeddings are stored under the hash of a passage's words."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def content_hash(title: str, text: str, tags: Iterable[str]) -> Hash:
-    """Return the hash of an item's content. A difference makes it `updated`."""
+    """Return the hash of an item's content. If it differs, the outcome of the item is `updated`."""
     return hashlib.sha256(canonical_json([title, text, sorted(set(tags))])).digest()
 
 
@@ -87,13 +85,13 @@ def record_hash(
     record_json: bytes,
     remarks: Iterable[str] = (),
 ) -> Hash:
-    """Return the hash of everything that is stored of an item. A difference means that a row must be written."""
+    """Return the hash of everything that is stored of an item. If it differs, the row must be written."""
     facts = [url, language, media_type, *remarks]
     return hashlib.sha256(content + canonical_json(facts) + record_json).digest()
 
 
 def data_hash(data: Any) -> Hash:
-    """Return the hash of extracted facts: keys sorted, no white space, nothing escaped, 5.0 equal to 5."""
+    """Return the hash of extracted facts as JSON: keys sorted, no white space, nothing escaped, 5.0 equal to 5."""
     return hashlib.sha256(canonical_json(_plain(data))).digest()
 
 
@@ -109,23 +107,25 @@ def _plain(value: Any) -> Any:
 
 
 OWN = "source"
-"""The field of a dataset's record that holds the portal's own record; it is most of it, and stored separately."""
+"""The field of a dataset's record that contains the portal's own record. It is the largest part, and is stored
+separately.
+"""
 
 FILES = "resources"
-"""The field that repeats the portal's entry for each file; only the addresses in it are searched."""
+"""The field that repeats the portal's entry for each file; only the addresses in this field are searched."""
 
 MOST_DEPTH = 200
-"""The maximum depth of a record. Real ones have a dozen levels; PostgreSQL allows a few thousand, Python 1,000."""
+"""The maximum depth of a record. Real records have a dozen levels; PostgreSQL allows a few thousand, Python 1,000."""
 
 _NUL = b"\\u0000"
 _LEAVES = frozenset({str, int, float, bool, type(None)})
 
 
 class RecordJson(NamedTuple):
-    """A record in canonical JSON, field by field: `fields` has encoded names and values, in order.
+    """A record in canonical JSON; `fields` maps encoded names to encoded values, in order.
 
-    A record with the portal's own record has `files` as well, which are reduced to addresses. It is stored in two
-    parts: searchable `facts`, and the rest (`apart`).
+    A record that includes the portal's own record is stored in two parts: the searchable `facts`, and the rest
+    (`apart`). In its facts, `files` replaces the list of files by their addresses.
     """
 
     fields: dict[bytes, bytes]
@@ -133,12 +133,12 @@ class RecordJson(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """The approximate size."""
+        """The approximate size in bytes."""
         return sum(map(len, self.fields.values()))
 
     @property
     def is_parted(self) -> bool:
-        """Whether it is stored in two parts."""
+        """Whether the record is stored in two parts."""
         return _NAME_OF_OWN in self.fields
 
     def whole(self) -> bytes:
@@ -153,11 +153,11 @@ class RecordJson(NamedTuple):
         return _object(fields if self.files is None else {**fields, _NAME_OF_FILES: self.files})
 
     def apart(self) -> bytes:
-        """Return the part that replaces or extends the facts."""
+        """Return the second part, whose fields replace or extend the facts."""
         return _object({name: self.fields[name] for name in (_NAME_OF_FILES, _NAME_OF_OWN) if name in self.fields})
 
     def holds(self, part: bytes) -> bool:
-        """Return whether the encoded record contains some bytes."""
+        """Return whether the encoded record contains the bytes `part`."""
         return any(part in name or part in value for name, value in self.fields.items())
 
     def brackets(self) -> int:
@@ -173,9 +173,9 @@ def _object(fields: Mapping[bytes, bytes]) -> bytes:
 
 
 def storable(record: Mapping[str, Any]) -> tuple[Mapping[str, Any], RecordJson]:
-    """Return a record that can be stored, and its encoded form; numbers that are not finite become null.
+    """Return a record in a form that can be stored, and its encoding; numbers that are not finite become null.
 
-    Raise `RecursionError` if it is nested too deeply, regardless of the caller's stack.
+    Raise `RecursionError` if the record is nested too deeply; the limit does not depend on the caller's stack.
     """
     written: RecordJson | None = None
     with suppress(TypeError, UnicodeEncodeError, RecursionError):
@@ -198,7 +198,7 @@ def storable(record: Mapping[str, Any]) -> tuple[Mapping[str, Any], RecordJson]:
 
 
 def storable_cursor(cursor: Any) -> Any:
-    """Return a cursor that can be stored; None, which starts a new walk, if it is nested too deeply."""
+    """Return a cursor in a form that can be stored; None, which starts a new walk, if it is nested too deeply."""
     try:
         record, _ = storable({"cursor": cursor})
     except RecursionError:
@@ -209,7 +209,7 @@ def storable_cursor(cursor: Any) -> Any:
 def _parted(record: Mapping[str, Any], write: Callable[[Any], bytes]) -> RecordJson:
     names = sorted(record) if all(type(name) is str for name in record) else None
     if names is None:
-        # The encoder converts other names to text; the order is that of the text.
+        # The encoder converts names of other types to text, so the order is that of the converted names.
         record = json.loads(write(record))
         names = sorted(record)
     fields = {write(name): write(record[name]) for name in names}

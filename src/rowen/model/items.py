@@ -26,11 +26,11 @@ from rowen.model.url import address
 from rowen.model.wording import brief, count
 
 Cursor: TypeAlias = Any
-"""The place where a listing may be resumed: any JSON value, opaque to all but its connector."""
+"""The position at which a listing can be resumed: a JSON value that only its connector interprets."""
 
 
 NoteName: TypeAlias = tuple[str, str]
-"""The group and the name of a note that is stored beside a cursor."""
+"""The group and the name of a note, which is stored beside a cursor."""
 
 
 _VOCABULARY = re.compile(r"https?://(?:www\.)?schema\.org/")
@@ -47,7 +47,7 @@ class FactsWanted(NamedTuple):
 
     @property
     def is_linear(self) -> bool:
-        """Whether its rules are cheap for every page; XPaths and nested selectors can take exponential time."""
+        """Whether its rules run in linear time on every page; XPaths and nested selectors can take exponential time."""
         return not any("(" in at or at.lstrip().startswith("/") for _, at in self.rules)
 
 
@@ -58,7 +58,7 @@ def plain_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Validators:
-    """An origin's validators, stored exactly as sent; one that cannot be sent back becomes None."""
+    """An origin's validators, stored exactly as received; a validator that cannot be sent back becomes None."""
 
     etag: str | None = None
     last_modified: str | None = None
@@ -73,7 +73,7 @@ class Validators:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The content of an item, ready to be stored: text is Markdown, `record` the source's complete record.
+    """The content of an item, ready to be stored: `text` is Markdown, `record` is the source's complete record.
 
     Text, title and tags are normalised here, once; the hashes cover exactly the stored form. `remarks` describe values
     that were truncated or left out (`model/text.py`).
@@ -120,22 +120,22 @@ class Document:
 
     @property
     def text_language(self) -> str | None:
-        """The language that the text is indexed in: the declared one unless it is plainly wrong, else the detected."""
+        """The language for indexing: the declared one, or the detected one if the declaration is plainly wrong."""
         return item_language(self.language, self.title, self.text)
 
     @property
     def record_json(self) -> str:
-        """The record as it is hashed."""
+        """The record in the encoded form that the hash covers."""
         return self.written.whole().decode()
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """A body as the origin sent it, not yet parsed into a document.
+    """A body as the origin sent it, before it is parsed into a document.
 
-    The ending of the file name `name` decides the format if the media type does not; `title` is used if the body has
-    none. `select` and `ignore` are CSS selectors of the parts to keep and to drop; `facts` are read from the page's
-    markup, `statements` says whether its RDFa is read, and `profile` has the shapes for checking it.
+    `name` is a file name; its ending determines the format if the media type does not. `title` is used if the body has
+    no title. `select` and `ignore` are CSS selectors of the parts to keep and to drop. `facts` are read from the
+    page's markup. `statements` says whether the page's RDFa is read, and `profile` has the shapes for validating it.
     """
 
     url: str
@@ -166,22 +166,22 @@ class Raw:
 
     @property
     def validators(self) -> Validators:
-        """The origin's validators together with the hash of the body that came with them."""
+        """The origin's validators together with the hash of the body."""
         return Validators(self.etag, self.last_modified, self.body_hash)
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The item was read. The harvest parses a `Raw` only if its body differs from the stored one."""
+    """The item was read. The harvest parses a `Raw` only if its body differs from the stored body."""
 
     item: Document | Raw
 
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """The item equals the stored one; `validators` and `depth` are set if they changed.
+    """The item equals the stored item; `validators` and `depth` are set if they changed.
 
-    `by_body` says that the body was received, and has the stored hash.
+    `by_body` says that the body was received and has the stored hash.
     """
 
     url: str
@@ -192,7 +192,7 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The origin reports the item as deleted: the run deletes it, as long as there are few of them."""
+    """The origin reports the item as deleted. The run deletes it, unless too many items are deleted at once."""
 
     url: str
     why: str = ""
@@ -200,7 +200,7 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Redirected:
-    """An item that is stored under `url` is now found at `to`. If that is a new item, it is the same one, moved."""
+    """The item stored under `url` is now found at `to`. If `to` is a new item, it is the same item under a new URL."""
 
     url: str
     to: str
@@ -208,10 +208,10 @@ class Redirected:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The item exists but could not be read: its last good copy stays, and the error is stored in quarantine.
+    """The item exists but could not be read: its last good copy is kept, and the error is stored in quarantine.
 
-    Without `keeps_copy`, the copy is deleted: the options of the source exclude the item, and a rebuild would not have
-    it.
+    If `keeps_copy` is False, the copy is deleted: the source's options now exclude the item, so a rebuild would not
+    have it either.
     """
 
     url: str
@@ -229,7 +229,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """The item was not read, and stays unchanged: a circuit was open, or the answer was not that of the item."""
+    """The item was not read and is unchanged: a circuit was open, or the response did not belong to the item."""
 
     url: str
     why: str = ""
@@ -239,9 +239,9 @@ class Skipped:
 class Checkpoint:
     """Everything yielded before has been read: a later run may resume from `cursor`.
 
-    `version` is the version of the whole source; None keeps the last one. `notes` are stored beside the cursor, by
-    group and name, if there may be too many to rewrite each time; a note of None is deleted. Notes belong to the
-    cursor: a walk without a cursor has none.
+    `version` is the version of the whole source; None keeps the previous version. `notes` are stored beside the
+    cursor, by group and name; they hold state that is too large to be rewritten at each checkpoint. A value of None
+    deletes a note. Notes belong to the cursor: a walk without a cursor has no notes.
     """
 
     cursor: Cursor
@@ -255,11 +255,11 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """The whole source was seen: items that were not yielded are deleted. `expected` is the count that it declared.
+    """The whole source was read: items that were not yielded are deleted. `expected` is the source's own count.
 
-    `beyond` counts known items beyond a configured limit: such a run ends, but is not complete. `generated` counts
-    skipped files that a documentation generator wrote for its own search. With `keeps_unseen`, items that the source no
-    longer shows are kept: a feed is a window, not a listing.
+    `beyond` counts known items beyond a configured limit; with any, the run ends normally but is not complete.
+    `generated` counts skipped files that a documentation generator wrote for its own search. With `keeps_unseen`,
+    items that the source no longer shows are kept: a feed is a window, not a listing.
     """
 
     expected: int | None = None
@@ -270,9 +270,9 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """The source was not seen whole: the run is partial, and deletes no unseen item.
+    """The source was not read completely: the run is partial, and deletes no unseen item.
 
-    `some_failed` says that the only reason is items that could not be read.
+    `some_failed` says that unreadable items are the only reason.
     """
 
     why: str
@@ -288,14 +288,15 @@ class FellBack:
 
 @dataclass(frozen=True, slots=True)
 class Proved:
-    """The source's list of changes and its count prove that all items that were not read are unchanged."""
+    """The source's list of changes and its item count prove that all items that were not read are unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Namesakes:
-    """The number of records that share an identifier with a different record.
+    """The number of records that have the same identifier as a different record.
 
-    `shared` are stored as separate items; `dropped` are left out, since nothing distinguishes them permanently.
+    `shared` counts records that are stored as separate items; `dropped` counts records that are left out, since
+    nothing distinguishes them permanently.
     """
 
     shared: int = 0
@@ -323,7 +324,7 @@ Observation: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One item as it is stored, or its last copy if it was withdrawn."""
+    """One stored item, or the last copy of a withdrawn item."""
 
     id: int
     source: str
@@ -360,7 +361,7 @@ class Revision:
 class PendingDeletion:
     """An item that its source no longer shows, and whose deletion is pending.
 
-    `told` says that the source reported it as deleted, `kept_at` that a user wants to keep it.
+    `told` says that the source reported the deletion; `kept_at` is the time at which a user decided to keep the item.
     """
 
     source: str
@@ -385,13 +386,13 @@ class Case:
 
     @property
     def place(self) -> tuple[datetime, str, str]:
-        """The position in the list, from which the next page is read."""
+        """The position in the list, after which the next page begins."""
         return self.last_at, self.url, self.source
 
 
 @dataclass(frozen=True, slots=True)
 class ItemLine:
-    """One item in a list; `place` is the position after it."""
+    """One item in a list; `place` is the position after which the next page begins."""
 
     url: str
     title: str
@@ -403,7 +404,7 @@ class ItemLine:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One part of an item's text that matches: a passage, or adjacent passages joined."""
+    """One matching part of an item's text: a passage, or several adjacent passages."""
 
     text: str
     heading: tuple[str, ...]
@@ -415,9 +416,9 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class ItemDetail:
-    """Stored facts about an item beside its text: validators, and the passages into which it was cut.
+    """Stored facts about an item other than its text: its validators and its passages.
 
-    `validators` is None for an item that was never checked again, such as a withdrawn one.
+    `validators` is None if the item was never checked again, such as a withdrawn item.
     """
 
     validators: Validators | None = None
@@ -428,7 +429,7 @@ class ItemDetail:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A snapshot that was written; `changes` counts the differences from an earlier one, if there is one.
+    """The result of an export; `changes` counts the differences from an earlier snapshot, and is None without one.
 
     `withdrawn` counts the last copies of deleted items, if they were requested.
     """

@@ -1,4 +1,4 @@
-"""Embedders and language models: calls, their cost, and the vectors that they made."""
+"""Embedders and language models: their calls, the cost of calls, and the state of vectors."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,7 @@ class TokenUsage(NamedTuple):
 
 
 class Price(NamedTuple):
-    """The price of a million tokens in US dollars, sent and received."""
+    """The price of a million tokens in US dollars: `sent` tokens and `received` tokens."""
 
     sent_usd: float
     received_usd: float = 0.0
@@ -26,7 +26,7 @@ class Price(NamedTuple):
 
 
 class Charge(NamedTuple):
-    """The account of a call: the run and the source, if it serves only one, and its subject."""
+    """The accounting of a call: its run, its source (None if the call serves several sources), and its subject."""
 
     run_id: int | None = None
     source_id: int | None = None
@@ -35,7 +35,7 @@ class Charge(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One attempt to call a provider. `usd` is None without a known price, `status` without an answer."""
+    """One attempt to call a provider; `usd` is None if the price is unknown, `status` if there was no answer."""
 
     at: datetime
     purpose: str
@@ -62,7 +62,7 @@ class SpentUsd(NamedTuple):
 
 
 class CostLine(NamedTuple):
-    """The cost of calls for one subject, and the cost that was avoided."""
+    """The cost of the calls for one subject, and the avoided cost."""
 
     source: str | None
     purpose: str
@@ -80,14 +80,14 @@ class CostLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """The cost of paid calls since a moment, and the cost that was avoided."""
+    """The cost of paid calls since a moment, and the avoided cost."""
 
     since: datetime
     lines: tuple[CostLine, ...]
 
     @property
     def usd(self) -> float:
-        """The known cost."""
+        """The total of the known costs."""
         return sum(line.usd or 0.0 for line in self.lines)
 
     @property
@@ -96,18 +96,21 @@ class Costs:
         return sum(line.avoided_usd for line in self.lines)
 
 
-# No call has more tokens; the database stores numbers of 19 digits.
+# No call has more tokens; the database stores numbers of up to 19 digits.
 _MOST_TOKENS = 10**12
 
 
 def tokens(value: object) -> int:
-    """Return a token count that a provider reports; 0 if it is invalid."""
+    """Return a token count reported by a provider; 0 if the value is invalid."""
     return value if type(value) is int and 0 < value < _MOST_TOKENS else 0
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingEstimate:
-    """The expected cost of embedding; `usd` is None without a known price, `again` counts texts that have a vector."""
+    """The expected cost of embedding; `usd` is None if the price is unknown.
+
+    `again` counts texts that have a vector already.
+    """
 
     model: str
     switches_from: str | None
@@ -119,7 +122,7 @@ class EmbeddingEstimate:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingProgress:
-    """The progress of embedding; `waiting` says that the embedder is down or busy."""
+    """The progress of embedding; `waiting` says that the embedder is unavailable or busy."""
 
     embedded: int
     waiting: bool
@@ -127,7 +130,7 @@ class EmbeddingProgress:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingReport:
-    """The result of embedding; `again` counts texts that still have to be embedded again."""
+    """The result of embedding; `again` counts texts whose vector still has to be replaced."""
 
     model: str
     state: str
@@ -146,7 +149,7 @@ class EmbeddingReport:
 
 @dataclass(frozen=True, slots=True)
 class FetchedModel:
-    """A sentence model that was fetched from a hub, with the SHA-256 of each of its files."""
+    """A sentence model that was downloaded from a hub, with the SHA-256 of each of its files."""
 
     name: str
     revision: str
@@ -157,9 +160,10 @@ class FetchedModel:
 
 @dataclass(frozen=True, slots=True)
 class ModelStatus:
-    """The state of a model and its vectors; `coverage` is the share of passages that do not wait for a vector.
+    """The state of a model and its vectors.
 
-    `again` counts texts whose vector still has to be replaced (`rowen embed --again`).
+    `coverage` is the share of passages that are not waiting for a vector. `again` counts texts whose vector still has
+    to be replaced (`rowen embed --again`).
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Passages: their words without markup, and the parts of them that a search shows."""
+"""Passages: their words without markup, and the excerpts that a search shows."""
 
 import re
 import textwrap
@@ -12,8 +12,8 @@ from rowen.model.items import Passage
 from rowen.model.search import Hit, Query, pairs, spaced
 from rowen.model.text import anchor_within, heading_within
 
-# Nested markup is removed after two or three passes. A text that still changes was constructed to do so; then its
-# marks are removed without interpretation.
+# Nested markup is removed after two or three passes. A text that still changes was constructed to do so; then its marks
+# are removed without being interpreted.
 _MOST_PASSES = 4
 
 _MARKED = re.compile(r"[\\`*_\[\]<|#~]|^[ \t]*+(?:>|-[ \t:|]*+-|={2})", re.MULTILINE)
@@ -47,7 +47,7 @@ _INLINE = re.compile(
     r"|(?P<comment><!--)"
     r"|(?P<run>\*{1,3}|_{1,3}|~~)"
 )
-# An unescaped character may become a mark in the next pass. These would remove words with it.
+# An unescaped character may become a mark in the next pass; then words would be removed with these marks.
 _STAYS_ESCAPED = frozenset("[]<`\\")
 _INSIDE_WORDS = re.compile(
     r"a|abbr|b|bdi|bdo|big|cite|code|del|dfn|em|font|i|ins|kbd|label|mark|q|s|samp|small|span|strike|strong|sub|sup|tt|u"
@@ -64,7 +64,7 @@ _BETWEEN_WORDS = re.compile(
 
 
 def words_of(markdown: str) -> str:
-    """Return a passage without link addresses, definitions, tags and marks, idempotently.
+    """Return the words of a passage without link addresses, definitions, tags and Markdown marks, idempotently.
 
     The text of code stays unchanged. Code that looks like markup keeps its backticks or its fence.
     """
@@ -77,12 +77,12 @@ def words_of(markdown: str) -> str:
 
 
 def _pass(text: str) -> str:
-    """Return the text with one layer of markup less."""
+    """Remove one layer of markup from a text."""
     return _Lines(text).words() if _MARKED.search(text) else text.strip("\n")
 
 
 class _Lines:
-    """Reads line by line, and each paragraph as a whole when it ends."""
+    """Processes text line by line; the lines of a paragraph are processed together when the paragraph ends."""
 
     def __init__(self, text: str) -> None:
         self.lines = text.split("\n")
@@ -131,7 +131,7 @@ class _Lines:
         elif line.lstrip().startswith("<!--") and "-->" not in line and at < self.last_comment_end:
             self.in_comment = True
         elif _RULE.match(line) or _DEFINITION.match(line):
-            # The line leaves no words, but it is a part of the paragraph.
+            # The line leaves no words, but it belongs to the paragraph.
             self.paragraph.append("")
         else:
             if self.after_blank:
@@ -147,7 +147,7 @@ class _Lines:
             self.paragraph.append(line)
 
     def _end_fence(self, closing: list[str]) -> None:
-        # Code that reads the same without its fence needs none.
+        # A fence is unnecessary if the code is unchanged without it.
         code = "\n".join(self.fenced[1:])
         plain = "```" not in code and "~~~" not in code and _pass(code) == code
         self.out += self.fenced[1:] if plain else [*self.fenced, *closing]
@@ -163,7 +163,7 @@ class _Lines:
 
 
 def _without_inline_marks(text: str) -> str:
-    """Return a paragraph without the marks within it."""
+    """Remove the inline marks from a paragraph."""
     out: list[str] = []
     brackets: list[int] = []
     runs: dict[str, list[int]] = defaultdict(list)
@@ -196,7 +196,7 @@ def _without_inline_marks(text: str) -> str:
                 out.append(mark)
             case "target" | "reference" | "closes" as kind:
                 opened = brackets.pop() if brackets else None
-                # `a[0][1]` is not a link, although Markdown defines it as one.
+                # `a[0][1]` is a subscript rather than a link, although Markdown defines it as a link.
                 subscript = kind == "reference" and opened is not None and out[opened - 1][-1:].isalnum()
                 if opened is None or kind == "closes" or subscript:
                     out.append(mark)
@@ -223,7 +223,7 @@ def _without_inline_marks(text: str) -> str:
 
 
 def _joins(run: str, letter: str) -> bool:
-    """Return whether a run beside this letter belongs to a word or a sum, and marks nothing."""
+    """Return whether a run of marks beside this letter is part of a word or formula, rather than markup."""
     return letter.isalnum() and (run[0] == "_" or letter.isascii())
 
 
@@ -231,7 +231,7 @@ def _joins(run: str, letter: str) -> bool:
 class Chunk:
     """One passage. Its heading path and anchor are stored beside the text and are not hashed.
 
-    `text_hash` covers its words only: passages with the same words share a vector, whatever their links.
+    `text_hash` covers the words only: passages with the same words share a vector, even if their links differ.
     """
 
     text: str
@@ -250,12 +250,12 @@ _ENDINGS = re.compile(r"(?:ies|ing|ed|es|s|y|e)$", re.IGNORECASE)
 _HEADING_LINE = re.compile(r"#{1,6}\s+\S")
 _RULER = re.compile(r"[-*_=]{3,}$|[~`]{3,}|\|[\s:|-]+\|$")
 _APART = re.compile(r"[-*+>|]|\d+[.)]|```|~~~|\s{4}|#{1,6}\s")
-# Code, in which a backslash is a letter, or a mark that Markdown needs one before.
+# Matches code, in which a backslash is an ordinary character, or a mark that a backslash escapes.
 _ESCAPED = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)(?s:.*?)(?:^[ \t]*+\1|\Z)|`[^`\n]++`|\\([\[\]<>`\\])", re.MULTILINE)
 # Noncharacters, which occur in no text.
 _HIDDEN = {mark: chr(0xFDD0 + number) for number, mark in enumerate("[]<>`\\")}
 _UNHIDDEN = str.maketrans({hidden: mark for mark, hidden in _HIDDEN.items()})
-# English words that the index does not contain either.
+# English words that the index leaves out too.
 _COMMON = re.compile(
     r"an?|and|are|as|at|be|but|by|can|do|for|from|has|have|how|i|if|in|is|its?|my|no|not|of|on|or|our|so|that|the|their"
     r"|them|there|they|this|to|was|we|were|what|when|where|which|who|why|will|with|you|your",
@@ -264,7 +264,10 @@ _COMMON = re.compile(
 
 
 def pattern(query: Query) -> re.Pattern[str] | None:
-    """Return a pattern for the words of a query in their usual forms; the index knows more forms."""
+    """Return a pattern for common forms of the words of a query; None if it has no words.
+
+    The index recognises more forms.
+    """
     unspaced = [re.escape(pair) for term in (*query.words, *query.prefixes, *query.phrases) for pair in pairs(term)]
     words = [word for term in (*query.words, *query.phrases) for word in re.findall(r"\w+", spaced(term))]
     forms = [rf"\b{re.escape(prefix)}\w*" for prefix in query.prefixes if spaced(prefix)]
@@ -275,9 +278,9 @@ def pattern(query: Query) -> re.Pattern[str] | None:
 
 
 def snippet(text: str, wanted: re.Pattern[str] | None, *, lines: int = 3, width: int = 96) -> list[str]:
-    """Return the lines of a passage, without markup and wrapped, that contain most of the words of the query.
+    """Return the lines of a passage that contain most words of the query, without markup and wrapped to `width`.
 
-    Paragraphs are filled, and headings are left out unless there is nothing else.
+    The lines of a paragraph are joined. Headings are left out unless the passage consists of headings only.
     """
     prose = "\n".join("" if _HEADING_LINE.match(line) else line for line in text.splitlines())
     blocks = list(_blocks(_shown(prose))) or list(_blocks(_shown(text)))
@@ -287,7 +290,7 @@ def snippet(text: str, wanted: re.Pattern[str] | None, *, lines: int = 3, width:
     matches = [[match.lower()[:5] for match in wanted.findall(line)] if wanted else [] for line in wrapped]
 
     def worth(start: int) -> tuple[int, int, bool, int]:
-        """Count different words and all words; on a tie, a word in the middle line decides, then the order."""
+        """Rate a position by different words, all words, a word in the middle line, and earliness, in that order."""
         inside = matches[start : start + lines]
         return len(set().union(*inside)), sum(map(len, inside)), bool(inside[lines // 2]), -start
 
@@ -301,7 +304,7 @@ def snippet(text: str, wanted: re.Pattern[str] | None, *, lines: int = 3, width:
 
 
 def marked(line: str, wanted: re.Pattern[str] | None) -> list[tuple[str, bool]]:
-    """Return a line in pieces, each with whether it is a word of the query."""
+    """Divide a line into pieces; the second value of each says whether the piece is a word of the query."""
     pieces: list[tuple[str, bool]] = []
     end = 0
     for match in wanted.finditer(line) if wanted else ():
@@ -311,13 +314,13 @@ def marked(line: str, wanted: re.Pattern[str] | None) -> list[tuple[str, bool]]:
 
 
 def _shown(markdown: str) -> str:
-    """Return the words of a passage; escaped characters are replaced while marks are removed."""
+    """Return the words of a passage as shown to users; escaped characters stay, but escapes are resolved."""
     hidden = _ESCAPED.sub(lambda match: _HIDDEN[match[2]] if match[2] else match[0], markdown)
     return words_of(hidden).translate(_UNHIDDEN)
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """Yield paragraphs, each in one line; lists, tables and code line by line."""
+    """Yield the blocks of a text: paragraphs as one line each; lists, tables and code line by line."""
     paragraph: list[str] = []
     for line in (*text.splitlines(), ""):
         if paragraph and (not line.strip() or _APART.match(line)):
@@ -328,17 +331,17 @@ def _blocks(text: str) -> Iterator[str]:
 
 
 SHARE = 0.4
-"""The largest share of the budget for one hit while others wait."""
+"""The largest share of the budget for one hit while other hits have no passage yet."""
 
 LEAST_CHARS = 160
-"""The shortest useful excerpt: two lines of a screen."""
+"""The length of the shortest useful excerpt: two lines of a screen."""
 _BLOCK = re.compile(r"\n\s*\n|(?<=[.!?])\s+(?=[A-Z\d\"'(])|\n")
 
 
 def within(hits: Sequence[Hit], budget: int) -> tuple[Hit, ...]:
-    """Return the first hits whose passages have at most `budget` characters together.
+    """Return the first hits that fit: all their passages together have at most `budget` characters.
 
-    The rest of the budget is filled with further passages, hit by hit, whole passages only.
+    The rest of the budget is filled with further passages of each hit in turn; no passage is truncated.
     """
     left = budget
     chosen: list[Hit] = []
@@ -360,7 +363,7 @@ def within(hits: Sequence[Hit], budget: int) -> tuple[Hit, ...]:
 
 
 def excerpt(text: str, words: Sequence[str], chars: int) -> str:
-    """Return an excerpt of whole sentences or lines with at most `chars` characters: the one with most of the words."""
+    """Return an excerpt of at most `chars` characters: the whole sentences or lines that contain most of the words."""
     if len(text) <= chars:
         return text
     edges = [0, *(match.end() for match in _BLOCK.finditer(text)), len(text)]

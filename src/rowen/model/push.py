@@ -12,7 +12,10 @@ SubscriptionState: TypeAlias = Literal["pending", "active", "denied", "ending"]
 
 @dataclass(frozen=True, slots=True)
 class Poked:
-    """A source that a push will check: `urls` of its items, or all of it (0); `merged`: its job was already waiting."""
+    """A source that will be checked after a push, and its job.
+
+    `urls` is the number of its items to check, 0 for the whole source. `merged` says that the job was already waiting.
+    """
 
     source: str
     job: int
@@ -22,9 +25,9 @@ class Poked:
 
 @dataclass(frozen=True, slots=True)
 class PushVerdict:
-    """The answer of an interface to a push: HTTP status, body, and its consequences.
+    """The response of an interface to a push: HTTP status, body, and consequences.
 
-    `retry_in_s` is set for callers that are rate-limited.
+    `retry_in_s` is set if the caller is rate-limited.
     """
 
     status: int
@@ -40,7 +43,7 @@ class PushVerdict:
 
 @dataclass(frozen=True, slots=True)
 class PushAccess:
-    """The URL that a sender of one source calls, and its signing secret, which is never stored."""
+    """The URL that senders of one source call, and their signing secret, which is never stored."""
 
     way: Literal["github", "call"]
     url: str | None
@@ -49,7 +52,7 @@ class PushAccess:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscription of a source to a hub: its topic, its expiry, and its next renewal."""
+    """The subscription of a source to a hub: the topic, the expiry, and the next renewal."""
 
     source: str
     topic: str
@@ -62,10 +65,10 @@ class Subscription:
 
 
 class Announcement(NamedTuple):
-    """An entry of a feed that points at a document, after the line `number` of the change log.
+    """An entry of a feed that links to a document, in the version of line `number` of the change log.
 
-    `name` identifies the document in all versions, `member` one version. A deleted entry, or one without a document,
-    has no `location`.
+    `name` identifies the document in all its versions, `member` identifies one version. `location` is None if the
+    entry was deleted or links to no document.
     """
 
     number: int
@@ -77,7 +80,7 @@ class Announcement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AnnouncedDocument:
-    """The outcome of an announcement, with its run and job."""
+    """The outcome of an announcement, with its run and its job."""
 
     name: str
     location: str
@@ -91,13 +94,13 @@ class AnnouncedDocument:
 
 
 def announcement_of(number: int, url: str, record: Mapping[str, Any] | None) -> Announcement:
-    """Return the announcement in the record of an entry; for a deleted entry, an announcement without a location."""
+    """Return the announcement in the record of an entry; its location is None if the entry was deleted."""
     if record is None:
         return Announcement(number, url)
     name = str(record.get("version_of") or url)
     head, sign, fragment = name.partition("#")
     if sign and not fragment.startswith(("/", "!")):
-        # A fragment would be dropped; a route stays.
+        # `canonical` would drop a fragment; a fragment that is a route stays.
         name = f"{head}#/{fragment}"
     location = next(_locations(record), None)
     if location is None:

@@ -1,4 +1,4 @@
-"""The queue: jobs, and the workers that take them."""
+"""The queue: jobs, and the workers that run them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,21 +8,21 @@ from typing import Any, Literal, TypeAlias
 from rowen.model.runs import Run
 
 # Facts are extracted source by source, several items at a time: two sources keep a provider busy. Calls of receivers
-# mostly wait for an answer: four may be slow before others wait for them. A SPARQL endpoint gets one request after the
-# other: two slow ones block nobody, since there are few.
+# mostly wait for a response: with four, some slow receivers do not delay the others. A SPARQL endpoint gets one request
+# after the other; there are few endpoints, so two at a time are enough.
 SIDE_PLACES: Mapping[str, int] = {"deliver": 4, "extract": 2, "statements": 2}
-"""The number of concurrent jobs of a worker, for kinds other than syncs: short jobs that mostly wait for answers."""
+"""The number of concurrent jobs of a worker for each kind except syncs: short jobs, which mostly wait for responses."""
 
 JobState: TypeAlias = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One entry of the queue.
+    """One job of the queue.
 
-    `tries` counts how often it was started; `waits` how often it had to wait for an external cause, such as an open
-    circuit, which does not count as a try. `run` is its last run, `seen` the number of items that the run has checked
-    so far.
+    `tries` counts how often it was started. `waits` counts how often it waited for an external cause, such as an open
+    circuit; a wait does not count as a try. `run` is its last run, `seen` is the number of items that the run has
+    checked so far.
     """
 
     id: int
@@ -47,7 +47,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class JobEnd:
-    """The result of a job: `done`, `failed`, `cancelled`, or `waiting` to be started again in `wait_s`."""
+    """The result of a job: `done`, `failed`, `cancelled`, or `waiting` for a restart in `wait_s` seconds."""
 
     job: int
     task: str
@@ -59,9 +59,9 @@ class JobEnd:
 
 @dataclass(frozen=True, slots=True)
 class LiveWorker:
-    """A process that takes jobs: where it runs, how many of each kind it takes at a time, when it was last heard of.
+    """A worker process: its host, its number of concurrent jobs by kind, and the time of its last heartbeat.
 
-    `silent_s` is how long ago that is, by the clock of the database.
+    `silent_s` is the time since the heartbeat, by the clock of the database.
     """
 
     id: int
@@ -77,7 +77,7 @@ class LiveWorker:
 
 @dataclass(frozen=True, slots=True)
 class QueueDepth:
-    """The amount of work: jobs that may start, that wait for their time, that run; and whether the queue is paused."""
+    """The number of jobs that may start, that wait for their time, and that run; and whether the queue is paused."""
 
     ready: int = 0
     later: int = 0

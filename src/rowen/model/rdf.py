@@ -6,16 +6,16 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 RDFA = "rdfa"
-"""The field of a record that has the RDF statements of its page."""
+"""The field of a record that contains the RDF statements of its page."""
 
 DELTA = "delta-{:012}.json"
-"""The name of a delta file, by the number of its last change: names sort as numbers do."""
+"""The name of a delta file, formed from the number of its last change; names sort in the order of the numbers."""
 
 STATEMENTS_VERSION = 2
-"""Increased when the same page would yield other statements, so that pages are read again."""
+"""Increased when the same page would yield other RDF statements, so that pages are read again."""
 
 StatementsWanted: TypeAlias = Literal["documents", "all"]
-"""The pages whose statements are read: those that are classified as documents, or all."""
+"""The pages whose RDF statements are read: pages that are classified as documents, or all pages."""
 
 
 class StatementProfile(NamedTuple):
@@ -29,7 +29,7 @@ PageType: TypeAlias = Literal["agenda", "decision list", "minutes", "extract", "
 
 
 class StatementDelta(NamedTuple):
-    """The added and removed RDF statements of a page, and the number of unchanged ones."""
+    """The added and removed RDF statements of a page, and the number of unchanged RDF statements."""
 
     added: list[str]
     removed: list[str]
@@ -40,23 +40,23 @@ class StatementDelta(NamedTuple):
 
 
 class PageStatements(NamedTuple):
-    """The statements in the record of a page."""
+    """The RDF statements in the record of a page."""
 
     page: str
     told: Mapping[str, Any]
 
     @property
     def lines(self) -> list[str]:
-        """The statements."""
+        """The RDF statements as lines."""
         return stated({RDFA: self.told})
 
 
 @dataclass(frozen=True, slots=True)
 class StatementChange:
-    """One page whose statements changed, under the number of the change log.
+    """One page whose RDF statements changed, with the number of the line in the change log.
 
-    `elsewhere` are those among the removed that another page of the source still stated; `file` is the number of the
-    first change that was stored together with this one.
+    `elsewhere` lists removed RDF statements that another page of the source still contains. `file` is the number of
+    the first change in the same transaction.
     """
 
     number: int
@@ -68,14 +68,17 @@ class StatementChange:
     at: datetime | None = None
 
     def gone(self, graph: str | None) -> list[str]:
-        """Return the statements to delete: from a graph of all pages, only those that no page states any more."""
+        """Return the RDF statements to delete from a graph; None means that each page has its own graph.
+
+        In a graph of all pages, a statement is kept while another page contains it.
+        """
         elsewhere = set(self.elsewhere) if graph is not None else set()
         return [line for line in self.removed if line not in elsewhere]
 
 
 @dataclass(frozen=True, slots=True)
 class StatementFile:
-    """Changes that were stored together: a file for consumers of deltas, which never changes."""
+    """Changes of one transaction, as an immutable file for consumers of deltas."""
 
     number: int
     last_change: int
@@ -92,11 +95,11 @@ StatementTargetState: TypeAlias = Literal["once", "active", "disabled"]
 
 @dataclass(frozen=True, slots=True)
 class StatementTarget:
-    """A SPARQL endpoint that receives the statements of a source's pages.
+    """A SPARQL endpoint that receives the RDF statements of a source's pages.
 
-    Workers keep an `active` endpoint up to date; one in state `once` is updated on request; one that failed for days is
-    `disabled`. `number` is the last change that was sent, `waiting` counts the changes since. `headers` refer to its
-    credentials.
+    Workers keep an `active` endpoint up to date; an endpoint in state `once` is updated on request only; an endpoint
+    whose updates failed for days is `disabled`. `number` is the last change that was sent, `waiting` counts later
+    changes. `headers` contain references to its credentials.
     """
 
     id: int
@@ -117,10 +120,10 @@ class StatementTarget:
 
 @dataclass(frozen=True, slots=True)
 class StatementSummary:
-    """The statements of a source: pages by type, statements, and repaired or dropped ones by reason.
+    """The RDF statements of a source: pages by type, the number of statements, and repaired or dropped ones by reason.
 
-    `unread` are pages with far too many statements for their size; `violations` counts, by reason, kept statements that
-    break an application profile.
+    `unread` counts pages with far too many statements for their size. `violations` counts, by reason, statements that
+    break an application profile and were kept.
     """
 
     source: str
@@ -134,7 +137,7 @@ class StatementSummary:
 
 @dataclass(frozen=True, slots=True)
 class StatementReport:
-    """The statements that were sent: pages or files, added and removed statements, and the last change number."""
+    """The RDF statements that were sent: pages or files, added and removed statements, and the last change number."""
 
     to: str
     parts: int
@@ -144,13 +147,13 @@ class StatementReport:
 
 
 def stated(record: Mapping[str, Any]) -> list[str]:
-    """Return the statements in a record, as lines of N-Triples without their dot."""
+    """Return the RDF statements in a record as lines of N-Triples without the final dot."""
     page = record.get(RDFA)
     lines = page.get("statements") if isinstance(page, Mapping) else None
     return [line for line in lines if isinstance(line, str)] if isinstance(lines, Sequence) else []
 
 
 def compared(before: Sequence[str], now: Sequence[str]) -> StatementDelta:
-    """Return the added and removed statements between two states; one that was removed and added again is unchanged."""
+    """Return the added and removed RDF statements between two states; a statement in both states is unchanged."""
     earlier, later = set(before), set(now)
     return StatementDelta(sorted(later - earlier), sorted(earlier - later), len(earlier & later))

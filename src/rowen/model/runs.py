@@ -26,13 +26,13 @@ class Outcome(StrEnum):
 
 @dataclass(slots=True)
 class RunStats:
-    """A run's counts, its cost, and the cost it avoided.
+    """The counts of a run, its cost, and the avoided cost.
 
     `fell_back_because` is the reason for a full walk, if there was one. `not_asked` counts items that the source's
-    listing proved unchanged; `truncated` known items beyond a limit; `generated` skipped files that documentation
-    generators wrote for their own search. `missing` counts records of which no version could be read, by this run or
-    an earlier one. `only` is the number of items to which a run of single items was limited. `known` is the number of
-    items known so far during a walk; 0 if only its end shows it.
+    listing proved unchanged. `truncated` counts known items beyond a limit. `generated` counts skipped files that
+    documentation generators wrote for their own search. `missing` counts records of which no version could ever be
+    read. `only` is the number of items to which the run was limited. `known` is the number of items known so far
+    during a walk; 0 if the number is known only at its end.
     """
 
     created: int = 0
@@ -87,7 +87,7 @@ class RunStats:
     seconds: float = 0.0
 
     def add(self, counts: Mapping[str, int]) -> None:
-        """Add to counts by their names."""
+        """Increase counts by name."""
         for name, times in counts.items():
             setattr(self, name, getattr(self, name) + times)
 
@@ -102,7 +102,7 @@ class RunStats:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "RunStats":
-        """Return the inverse of `to_json`; counts of other versions are ignored."""
+        """Create the statistics from the result of `to_json`; unknown counts of other versions are ignored."""
         names = {f.name for f in fields(cls)}
         return cls(**{name: value for name, value in values.items() if name in names})
 
@@ -111,8 +111,8 @@ class RunStats:
 class Run:
     """One pass over one source.
 
-    `error_code` is the class of its error, `retry_at` the time at which the source allows the next request, if it said
-    so; `job` is the job that started it.
+    `error_code` identifies the class of its error. `retry_at` is the time at which the source allows the next request,
+    if the source named one. `job` is the job that started the run.
     """
 
     id: int
@@ -130,7 +130,7 @@ class Run:
     job: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the run as plain values, with its statistics."""
+        """Return the run as plain values, including its statistics."""
         return {
             "run": self.id,
             "source": self.source,

@@ -1,4 +1,4 @@
-"""Schedules: an interval, cron in a time zone, or as often as a source changes; and hours of the week.
+"""Schedules: an interval, cron in a time zone, or `auto`, which follows the source's changes; and hours of the week.
 
 A window lasts from the moment when the clock first shows its start to the moment when it first shows its end. If the
 clock skips one of them, the moment of the skip counts, so that adjacent windows stay adjacent when clocks change.
@@ -24,13 +24,13 @@ _EVERY_DAY = tuple(range(7))
 _CLOCKS = re.compile(r"(?P<start>[0-9]{1,2}:[0-9]{2}) ?- ?(?P<end>[0-9]{1,2}:[0-9]{2})$")
 _HOURS_HINT = "Such as '22:00-06:00', or 'mon-fri 22:00-06:00, sat-sun 00:00-24:00'."
 _DAY_MINUTES = 24 * 60
-# Windows repeat every week. The second week is for a window that the clock skips in the first.
+# Windows repeat every week. The second week is needed for a window that the clock skips in the first week.
 _FURTHEST = timedelta(days=15)
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """From one time of the day to another, on some days of the week (Monday is 0), in minutes after midnight."""
+    """A range of time on some days of the week (Monday is 0); its ends are minutes after midnight."""
 
     days: tuple[int, ...]
     start: int
@@ -47,13 +47,13 @@ class Window:
 
     @property
     def length(self) -> int:
-        """Minutes from start to end; a window that ends before it starts crosses midnight."""
+        """The minutes from start to end; a window whose end is before its start crosses midnight."""
         return self.end - self.start + (0 if self.end > self.start else _DAY_MINUTES)
 
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """Windows on the clock of one time zone."""
+    """Windows of a week in one time zone."""
 
     windows: tuple[Window, ...]
     tz: str = "UTC"
@@ -67,11 +67,11 @@ class Hours:
         return self.opens(moment) == moment
 
     def opens(self, moment: datetime) -> datetime:
-        """Return the first moment from this one on that is in a window."""
+        """Return the first moment in a window that is not before `moment`."""
         return next(max(start, moment) for start, end in self._spans(moment) if end > moment)
 
     def closes(self, moment: datetime) -> datetime | None:
-        """Return the first moment from this one on that is in no window, if there ever is one."""
+        """Return the first moment outside all windows that is not before `moment`; None if there is none."""
         at = moment
         for start, end in self._spans(moment):
             if start > at:
@@ -82,7 +82,7 @@ class Hours:
         return None
 
     def _spans(self, moment: datetime) -> Iterator[tuple[datetime, datetime]]:
-        """Yield the windows as moments, by their start, from the day before on: its windows may cross midnight."""
+        """Yield the windows as moments in order, starting on the day before, since its windows may cross midnight."""
         zone = zone_of(self.tz)
         today = moment.astimezone(zone).date()
         windows = sorted(self.windows, key=lambda window: window.start)
@@ -97,7 +97,7 @@ class Hours:
 
 
 def zone_of(name: str) -> tzinfo:
-    """Return the time zone of a name such as `Europe/Brussels`; raise `UsageError` for an unknown one."""
+    """Return the time zone with a name such as `Europe/Brussels`; raise `UsageError` if the name is unknown."""
     if name == "UTC":
         return UTC
     with suppress(zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
@@ -117,7 +117,7 @@ def windows_of(text: str) -> tuple[Window, ...]:
     days: list[str] = []
     for part in (" ".join(part.split()) for part in text.lower().split(",")):
         match = _CLOCKS.search(part)
-        # Days in a list share the hours after the last of them.
+        # Days in a list share the hours that follow the last day.
         days.append(part[: match.start()].strip() if match else part)
         if not match:
             continue
@@ -164,7 +164,7 @@ def _moment(day: date, minutes: int, zone: tzinfo) -> datetime:
 
 _EVERY = re.compile(r"([1-9][0-9]{0,9})(s|min|h|d|w)")
 _UNITS = {"w": (604_800, "week"), "d": (86_400, "day"), "h": (3_600, "hour"), "min": (60, "minute"), "s": (1, "second")}
-# A hundred years is "never" to everybody; ten times that leaves the calendar of the database's driver.
+# Nobody needs a longer interval than a hundred years; ten times as much exceeds the dates of the database driver.
 _LONGEST_S = 100 * 366 * 86_400
 _ALIASES = {
     "@hourly": "0 * * * *",
@@ -175,7 +175,7 @@ _ALIASES = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
-# Sixty minutes one by one take 170 characters, windows for each day of the week 200.
+# A list of sixty single minutes takes 170 characters, windows for each day of the week take 200.
 _MOST_CHARS = 1_000
 _EVERY_HINT = "Such as 30min, 6h, 1d, 1w, auto, or 'auto between 1h and 1w'."
 _AUTO = re.compile(r"auto(?: between (?P<shortest>.+) and (?P<longest>.+))?")
@@ -184,23 +184,23 @@ _CRON_HINT = (
     " such as '0 3 * * *' for every night at three, or @daily."
 )
 _HINT = "Such as 'every 6h', 'every auto', or 'cron 0 3 * * * in Europe/Brussels during mon-fri 22:00-06:00'."
-# A tenth each way spreads sources over a fifth of their interval. With half of it, a thousand sources that were added
-# at once would be spread too slowly; with twice as much, users would notice that it is "not every 6 hours".
+# A tenth in each direction spreads sources over a fifth of their interval. With half of it, a thousand sources that
+# were added at once would be spread too slowly; with twice as much, users would notice irregular intervals.
 _JITTER = 0.1
-# An hour spreads a thousand sources to one in seven seconds. A tenth of a month would be three days.
+# One hour spreads a thousand sources to one in seven seconds. A tenth of a month would be three days.
 _WIDEST_S = 3_600.0
-# The limits of `auto`. Updates within a quarter of an hour need push. A week is the longest time for which a change may
-# stay unseen; after two, users would think that the source is no longer synced.
+# The limits of `auto`. Updates within a quarter of an hour require push. A week is the longest acceptable time for an
+# unseen change; after two weeks, users would assume that the source is no longer synced.
 _BETWEEN_S = (900, 604_800)
-# An arbitrary moment, which the library requires.
+# The library requires a start; any moment will do.
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """An interval in seconds, `auto`, or a cron expression; in a time zone; only during some hours of the week.
+    """An interval in seconds, `auto`, or a cron expression; optionally with a time zone and hours of the week.
 
-    `between` is the shortest and the longest interval that `auto` may choose, in seconds.
+    `between` is the shortest and the longest interval in seconds that `auto` may choose.
     """
 
     every: int | Literal["auto"] | None = None
@@ -211,7 +211,7 @@ class Schedule:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse the canonical text of a schedule; raise `UsageError` if it is invalid."""
+        """Parse a schedule in its canonical notation; raise `UsageError` if it is invalid."""
         if len(text) > 2 * _MOST_CHARS:
             raise UsageError(f"A schedule may have at most {_MOST_CHARS:,} characters.", hint=_HINT)
         body, _, during = " ".join(text.split()).partition(" during ")
@@ -228,7 +228,7 @@ class Schedule:
     def declared(
         cls, *, every: str | None = None, cron: str | None = None, tz: str | None = None, during: str | None = None
     ) -> Self | None:
-        """Return the schedule that options or keys of a file declare, if any; errors name them."""
+        """Return the schedule that options or keys of a file declare; None if there is none. Errors quote the keys."""
         if every is not None and cron is not None:
             raise UsageError("every and cron cannot be combined.")
         if every is None and cron is None:
@@ -271,17 +271,17 @@ class Schedule:
 
     @property
     def is_auto(self) -> bool:
-        """Whether the source's own changes decide when it is checked."""
+        """Whether the interval is learned from the source's changes."""
         return self.every == "auto"
 
     @property
     def limits(self) -> tuple[int, int] | None:
-        """The shortest and the longest interval set for `auto`, in seconds; None for the default."""
+        """The shortest and the longest interval of `auto` in seconds; None if the defaults apply."""
         return self.between if self.is_auto and self.between != _BETWEEN_S else None
 
     @property
     def interval(self) -> str | None:
-        """The interval as it is written: `6h`, `auto`, `auto between 1h and 1w`."""
+        """The interval in canonical notation: `6h`, `auto`, `auto between 1h and 1w`; None for cron."""
         if self.every is None:
             return None
         if self.every == "auto":
@@ -291,7 +291,7 @@ class Schedule:
 
     @property
     def hours(self) -> Hours | None:
-        """The hours of the week in which it may come due; None for all."""
+        """The hours of the week in which a check may start; None if it may start at any time."""
         return Hours(self.during, self.tz) if self.during else None
 
     def words(self) -> str:
@@ -313,17 +313,18 @@ class Schedule:
         return f"{kind}{during}{zone}"
 
     def next_after(self, moment: datetime, *, salt: int, interval_s: float | None = None) -> datetime:
-        """Return the next time after a moment, in UTC; the salt selects a place within the jitter of an interval.
+        """Return the next time after `moment`, in UTC; `salt` determines the position within the jitter of an interval.
 
-        Missed times are skipped, since one check covers them. `interval_s` is the learned interval for `auto`.
+        Several missed times result in a single check. `interval_s` is the learned interval for `auto`.
         """
-        # A number from 0 to 1, always the same for a salt, and independent of that for the next one.
+        # A number from 0 to 1 that is constant for a salt, and independent of the number for the next salt.
         share = int.from_bytes(hashlib.sha256(str(salt).encode()).digest()[:8]) / 2**64
         if self.cron is not None:
             from cronsim import CronSim
 
             times = (at.astimezone(UTC) for at in CronSim(self.cron, moment.astimezone(zone_of(self.tz))))
-            # When the clock goes back, the library returns times of the repeated hour's first pass during its second.
+            # When clocks go back, the library returns times of the first pass of the repeated hour during the second
+            # pass.
             return self._within(next(at for at in times if at > moment), share)
         every_s = self.every if isinstance(self.every, int) else interval_s
         if every_s is None:
@@ -333,7 +334,7 @@ class Schedule:
         return self._within(at, share)
 
     def _within(self, at: datetime, share: float) -> datetime:
-        """Return the moment, or one soon after the next window opens: not all that waited for it start at once."""
+        """Return `at`, or a moment soon after the next window opens; `share` spreads the starts of waiting sources."""
         if self.hours is None:
             return at
         opened = self.hours.opens(at)
@@ -367,7 +368,7 @@ def _written(length_s: int) -> str:
 
 
 def _in_units(length_s: int) -> tuple[int, str]:
-    """Return a length of time in the largest unit without a remainder."""
+    """Return a duration in the largest unit that divides it."""
     return next((length_s // unit_s, unit) for unit, (unit_s, _) in _UNITS.items() if length_s % unit_s == 0)
 
 
@@ -377,7 +378,7 @@ def _expression(text: str) -> str:
     cron = " ".join(text.split())
     cron = _ALIASES.get(cron.lower(), cron)
     try:
-        # The library would accept a sixth field, for seconds.
+        # The library would accept a sixth field for seconds.
         if len(cron.split()) != 5:
             raise CronSimError("it does not have five fields")
         CronSim(cron, _EPOCH)

@@ -1,4 +1,4 @@
-"""Schemas: JSON Schemas under a name and a version."""
+"""Schemas: JSON Schemas with a name and a version."""
 
 import hashlib
 import re
@@ -12,7 +12,7 @@ from rowen.model.hashes import Hash, canonical_json
 
 Compatibility: TypeAlias = Literal["same", "compatible", "breaking"]
 
-# As in the file layout of others, and never a path: no dot, no slash.
+# As in the file layouts of other registries, and never a path: no dot, no slash.
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,63}")
 _VERSION = re.compile(r"(?:0|[1-9][0-9]{0,5})(?:\.(?:0|[1-9][0-9]{0,5})){0,2}")
 _LATEST = "latest"
@@ -27,7 +27,7 @@ class SchemaRef(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "SchemaRef":
-        """Parse a reference; raises `UsageError` if it is invalid."""
+        """Parse a reference; raise `UsageError` if it is invalid."""
         name, at, version = text.strip().partition("@")
         is_latest = not at or version == _LATEST
         if not _NAME.fullmatch(name) or not (is_latest or _VERSION.fullmatch(version)):
@@ -39,11 +39,11 @@ class SchemaRef(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
-        """Whether it names one version."""
+        """Whether it selects exactly one version."""
         return len(self.version) == _PARTS
 
     def means(self, version: tuple[int, ...]) -> bool:
-        """Return whether the reference may select a version."""
+        """Return whether the reference can select a version."""
         return version[: len(self.version)] == self.version
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class SchemaRef(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """One version of a schema, which never changes; `bundled` says that it is part of the program."""
+    """One immutable version of a schema; `bundled` says that the schema is part of Rowen."""
 
     name: str
     version: str
@@ -71,12 +71,12 @@ class Schema:
 
     @property
     def number(self) -> tuple[int, ...]:
-        """The version as comparable numbers."""
+        """The version as numbers for comparison."""
         return tuple(map(int, self.version.split(".")))
 
     @property
     def properties(self) -> Mapping[str, Any]:
-        """The fields at the top, in their order."""
+        """The top-level fields, in their order."""
         properties = self.definition.get("properties")
         return properties if isinstance(properties, Mapping) else {}
 
@@ -88,7 +88,7 @@ class Schema:
 
 
 class SchemaChange(NamedTuple):
-    """One difference between two versions: its path, its description, and whether it may break older data."""
+    """One difference between two versions: its path, a description, and whether older data may become invalid."""
 
     path: str
     what: str
@@ -99,8 +99,8 @@ class SchemaChange(NamedTuple):
 class SchemaComparison:
     """The differences between two versions of a schema.
 
-    `compatible`: all data that satisfies the older one satisfies the newer one. If that cannot be proved, the change is
-    `breaking`.
+    `compatible`: all data that is valid under the older version is valid under the newer one. If that cannot be
+    proved, the change is `breaking`.
     """
 
     older: str
@@ -111,7 +111,7 @@ class SchemaComparison:
 
 @dataclass(frozen=True, slots=True)
 class SchemaUse:
-    """The use of one version of a schema: the sources that carry it, and the number of versions of facts."""
+    """The use of one version of a schema: the sources that carry it, and the number of stored versions of facts."""
 
     schema: str
     sources: tuple[str, ...] = ()

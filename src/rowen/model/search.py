@@ -27,15 +27,19 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 _SIGN = re.compile(r"<=|>=|!=|==|[=<>~]")
 _PATH = re.compile(r"[A-Za-z_@/][\w@.:/-]*")
-# Characters of a condition: schemas have no longer names, and longer values are not useful.
+# The maximum number of characters: schemas have no longer field names, and longer values are not useful.
 _LONGEST = 500
-# Planning costs more than the square of their number: 10 conditions take 0.2 s, 100 took 20 s and 200 took 19 GB.
+# The time of planning grows faster than the square of their number: 10 conditions take 0.2 s, 100 took 20 s and 200
+# took 19 GB of memory.
 _MOST = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One comparison of a field with a value; texts are compared case-insensitively, `~` searches for a substring."""
+    """One comparison of a field with a value.
+
+    Text is compared case-insensitively; the operator `~` searches for a substring.
+    """
 
     path: tuple[str, ...]
     sign: ConditionSign
@@ -63,14 +67,14 @@ class Condition:
 
     @classmethod
     def parse_all(cls, texts: Iterable[str]) -> "list[Condition]":
-        """Parse conditions that must all hold; raise `UsageError` if one is invalid, or for too many."""
+        """Parse conditions that must all hold; raise `UsageError` if one is invalid or there are too many."""
         listed = list(texts)
         if len(listed) > _MOST:
             raise UsageError(f"{len(listed):,} conditions were given, and at most {_MOST} can be combined.")
         return [cls.parse(text) for text in listed]
 
     def holds(self, data: Any) -> bool:
-        """Return whether data satisfies the condition; missing data does not."""
+        """Return whether data satisfies the condition; False if the field is missing."""
         for step in self.path:
             if isinstance(data, list) and step.isdecimal() and int(step) < len(data):
                 data = data[int(step)]
@@ -101,20 +105,21 @@ def _value_text(value: str | float) -> str:
 
 
 MAX_TERMS = 48
-"""The maximum number of terms of a query: a long question has thirty words, and each costs an index lookup."""
+"""The maximum number of terms in a query: a long question has thirty words, and each term costs an index lookup."""
 
 MAX_TYPED = 10 * MAX_TERMS
-"""The maximum number of words read from a pasted text, repetitions included."""
+"""The maximum number of words that are read from a pasted text, repetitions included."""
 
 MAX_WORDS_CHARS = 1_000
-"""Characters of the words by which changes are filtered: PostgreSQL nests one level per word, and 4,000 words exceed
-its stack."""
+"""The maximum length of a query that filters changes: PostgreSQL nests one level per word, and 4,000 words exceed its
+stack.
+"""
 
-# Longer than the longest word of any language, German compounds included; the index has no longer ones.
+# Longer than any real word, German compounds included; the index contains no longer words.
 _TERM_CHARS = 200
 _TOKEN = re.compile(r'(-?)(?:"([^"]*)"|(\S+))')
 _WORDLESS = re.compile(r"\W+")
-# The scripts that the index cuts into pairs of characters: `unspaced()` of the migration 0004_terms.
+# The scripts whose text the index divides into pairs of characters: `unspaced()` in the migration 0004_terms.
 _UNSPACED = re.compile(
     r"[\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     r"\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]+"
@@ -123,10 +128,10 @@ _UNSPACED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Words weighted by rarity, prefixes (`word*`), required phrases, and excluded words.
+    """A parsed query: words weighted by rarity, prefixes (`word*`), required phrases, and excluded words.
 
-    `lexemes` are words in the form of the index; users do not type them. `times` counts words that were typed more than
-    once, which weigh more.
+    `lexemes` are words in the normal form of the index; users do not type them. `times` counts repeated words, which
+    have a higher weight.
     """
 
     words: tuple[str, ...] = ()
@@ -153,13 +158,13 @@ class Query:
         return bool(self.words or self.prefixes or self.phrases or self.lexemes)
 
     def replacing(self, words: Mapping[str, str]) -> "Query":
-        """Return the same query with other words in the place of some."""
+        """Return the query with some words replaced; `words` maps old words to new ones."""
         times = {words.get(word, word): times for word, times in self.times.items()}
         return replace(self, words=tuple(words.get(word, word) for word in self.words), times=times)
 
 
 def check_words(words: str | None) -> None:
-    """Raise `UsageError` if there are too many words to filter changes by."""
+    """Raise `UsageError` if the query that filters changes is too long."""
     if words is not None and len(words) > MAX_WORDS_CHARS:
         raise UsageError(
             f"The words to filter by have {len(words):,} characters; at most {MAX_WORDS_CHARS:,} are allowed.",
@@ -195,13 +200,13 @@ def _terms(text: str) -> Iterator[tuple[str, str]]:
 
 
 def pairs(text: str) -> list[str]:
-    """Return the pairs by which text without spaces is indexed; a single character is returned alone."""
+    """Return the pairs of characters by which text without spaces is indexed; a single character stays single."""
     runs = _UNSPACED.findall(text)
     return [a + b for run in runs for a, b in pairwise(run)] + [run for run in runs if len(run) == 1]
 
 
 def spaced(text: str) -> str:
-    """Return a text without its characters of scripts that have no spaces."""
+    """Return a text without the characters of scripts that do not use spaces."""
     return _UNSPACED.sub(" ", text).strip()
 
 
@@ -212,7 +217,7 @@ def language_code(code: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """The filters of a search; values of one filter are alternatives. An empty `source_ids` matches no source."""
+    """The filters of a search; the values of one filter are alternatives. An empty `source_ids` matches no source."""
 
     source_ids: Sequence[int] | None = None
     tags: Sequence[str] = ()
@@ -238,10 +243,11 @@ class Twin:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One item that answers a query, with its best passage first.
+    """One item that matches a query, with its best passage first.
 
-    `words` are the words of the query that matched, `similarity` is that of the nearest passage by meaning; the ranks
-    are those of each method alone, None if it did not find the item. `held`: the deletion of the item is pending.
+    `words` are the words of the query that matched; `similarity` is that of the passage nearest in meaning. The ranks
+    are those of each search method; a rank is None if the method did not find the item. `held` says that the deletion
+    of the item is pending.
     """
 
     url: str
@@ -265,18 +271,18 @@ class Hit:
 
     @property
     def link(self) -> str:
-        """The URL that leads to the passage; the top of a file needs no anchor."""
+        """The URL of the passage, with its anchor; the beginning of a file has no anchor."""
         top = self.heading == (self.title,) and self.url.startswith("file:")
         return self.link_to(None if top else self.anchor)
 
     @property
     def path(self) -> str:
-        """The headings above the passage, unless they only repeat the title."""
+        """The headings above the passage; empty if they only repeat the title."""
         headings = self.heading[1:] if self.heading[:1] == (self.title,) else self.heading
         return " › ".join(headings)
 
     def link_to(self, anchor: str | None) -> str:
-        """Return the URL that leads to a place in the item."""
+        """Return the URL of an anchor in the item."""
         return f"{self.url}#{anchor}" if anchor and self.url.startswith(("http", "file:")) else self.url
 
     def __repr__(self) -> str:
@@ -287,8 +293,8 @@ class Hit:
 class Answer(Sequence[Hit]):
     """The results of a search, best first.
 
-    `corrections` map unknown words to those searched for instead, `notes` have warnings (such as a search without
-    meaning), `explanation` has the ranking of each method, `next` is the cursor of the next page.
+    `corrections` maps unknown words to the words that were searched instead. `notes` has warnings, such as that only
+    words were searched. `explanation` has the ranking of each method. `next` is the cursor of the next page.
     """
 
     hits: tuple[Hit, ...] = ()
@@ -316,7 +322,7 @@ MatchKind: TypeAlias = Literal["matches", "no longer matches"]
 
 @dataclass(frozen=True, slots=True)
 class SavedSearch:
-    """A query under a name; an item matches if one of its passages has all the words."""
+    """A named query; an item matches if one of its passages contains all the words."""
 
     id: int
     name: str
@@ -329,7 +335,7 @@ class SavedSearch:
 
 @dataclass(frozen=True, slots=True)
 class SavedNews:
-    """An item that began or ceased to match a saved search; `number` is the change that caused it."""
+    """An item that started or stopped matching a saved search; `number` is the change that caused it."""
 
     id: int
     kind: MatchKind

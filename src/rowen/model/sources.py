@@ -1,4 +1,4 @@
-"""Sources: the things that are kept as copies, and their state."""
+"""Sources and their state."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,17 +14,17 @@ SourceAction: TypeAlias = Literal["added", "changed", "paused", "resumed", "unch
 
 
 def one_or_more(sources: Sequence[str] | None) -> tuple[str, ...]:
-    """Return names of sources as a tuple, where a single name may be given as a string."""
+    """Return source names as a tuple; a single name may be given as a string."""
     return (sources,) if isinstance(sources, str) else tuple(sources or ())
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One source; `truncated` counts items that its last run knew of beyond a limit.
+    """One source; `truncated` counts items that the last run knew of beyond a limit.
 
-    `due_at` is the time of the next check, None if only requests trigger one. `failures` counts failed runs in a row;
-    with many of them the source is failing, since `failing_since`. `stale` is the expected share of stale items, None
-    if the source was never seen whole.
+    `due_at` is the time of the next check, None if the source is checked on request only. `failures` counts
+    consecutive failed runs; after many of them the source is failing, since `failing_since`. `stale` is the expected
+    share of stale items, None if the source was never read completely.
     """
 
     id: int
@@ -49,12 +49,12 @@ class Source:
 
     @property
     def family(self) -> str:
-        """The address without a version, which all versions of a package share."""
+        """The address without a version; all versions of a package have the same family."""
         return self.url.partition("@")[0] if self.url.startswith("pkg:") else self.url
 
     @property
     def library(self) -> str:
-        """The name without a version: that of a package, or the part of the source's name before an `@`."""
+        """The name without a version: the name of the package, or the part of the source's name before an `@`."""
         if self.url.startswith("pkg:"):
             return unquote(self.family.partition("/")[2])
         return self.name[:1] + self.name[1:].partition("@")[0]
@@ -70,7 +70,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class AppliedSource:
-    """The effect of a declaration file on one source; `changes` maps each setting to its old and new values."""
+    """The effect of a declaration file on one source; `changes` maps each setting to its old and new value."""
 
     source: str
     action: SourceAction
@@ -85,9 +85,10 @@ class AppliedSource:
 class Overview:
     """The state of a source.
 
-    `truncated` counts items that its last run knew of beyond a limit. `coverage` is the share of its passages that do
-    not wait for a vector, None without a model. `stale` is the expected share of stale items, None if the source was
-    never seen whole. `due_at` is the time of the next check, None if only requests trigger one.
+    `truncated` counts items that the last run knew of beyond a limit. `coverage` is the share of the source's passages
+    that are not waiting for a vector, None if there is no model. `stale` is the expected share of stale items, None if
+    the source was never read completely. `due_at` is the time of the next check, None if the source is checked on
+    request only.
     """
 
     name: str
@@ -112,10 +113,11 @@ class Overview:
 class Following:
     """The progress of following a feed or an event stream.
 
-    `state` is `running`, `paused`, `failing` (the last run did not see it whole), `replicating` (not all of it has been
-    read yet) or `following`. `last_new_at` is when a run last stored something new, `last_member_at` the latest time in
-    a member. `pages` counts the pages that were read, `pages_immutable` those that never change, `backlog` known pages
-    that have not been read. `polling_s` is the polling interval that the source asks for, `hubs` announce its changes.
+    `state` is `running`, `paused`, `failing` (the last run was not complete), `replicating` (the first read is not
+    complete) or `following`. `last_new_at` is the time at which a run last stored something new, `last_member_at` is
+    the latest time in a member. `pages` counts pages that were read, `pages_immutable` counts immutable ones,
+    `backlog` counts known pages that have not been read. `polling_s` is the polling interval that the source requests;
+    `hubs` announce its changes.
     """
 
     source: str
@@ -136,9 +138,10 @@ class Following:
 
 @dataclass(frozen=True, slots=True)
 class FoundVersion:
-    """The source with the requested version of a library; None if no version was requested.
+    """The versions of a library, and the source of the requested version.
 
-    `available` are all stored versions, `unversioned` are its sources without a version.
+    `source` and `version` are None if no version was requested. `available` lists all stored versions, `unversioned`
+    lists the library's sources without a version.
     """
 
     library: str
@@ -150,9 +153,10 @@ class FoundVersion:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A preview of an address: its kind and first items, none of which are stored.
+    """A preview of an address: its kind and its first items; nothing is stored.
 
-    `kept_as` is the name of the source that has it already. `trouble` says why nothing, or no more, could be read.
+    `kept_as` is the name of the existing source with this address. `trouble` is the reason why reading failed or was
+    incomplete.
     """
 
     address: str

@@ -1,4 +1,4 @@
-"""The state of the whole: sources, queue, circuits and database, and the savings of refreshing."""
+"""The state of the whole system: sources, queue, circuits and database, and the savings of refreshing."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,10 +19,10 @@ class SwitchedOff:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The state of everything, cheap enough to be requested with every page.
+    """The state of everything in a few numbers, cheap enough to be requested with every page.
 
     `failing` counts active sources whose last run failed or was partial. `stale` is the expected share of stale items,
-    None if no source was seen whole yet. `next_source` is due next.
+    None if no source was read completely yet. `next_source` is the source that is due next.
     """
 
     sources: int
@@ -50,9 +50,9 @@ class Status:
 class Savings:
     """The results of runs since a moment, by level of change detection, with their cost and the avoided cost.
 
-    `listing`, `validator`, `body` and `content` count the checks that ended at that level; `paid` those that found
-    something new. `requests_spared` and `bytes_spared` are estimates, from the cost of an item in the run that read
-    most of them.
+    `listing`, `validator`, `body` and `content` count the checks that ended at that level; `paid` counts checks that
+    found something new. `requests_spared` and `bytes_spared` are estimates. They are based on the cost per item of the
+    run that read the most items.
     """
 
     since: datetime
@@ -76,7 +76,7 @@ class Savings:
 
     @property
     def rungs(self) -> tuple[tuple[str, int], ...]:
-        """The number of checks that ended at each level, the cheapest first."""
+        """The number of checks that ended at each level, the cheapest level first."""
         return tuple((name, getattr(self, name)) for name in ("listing", "validator", "body", "content", "paid"))
 
     @property
@@ -94,7 +94,7 @@ class Savings:
 
 @dataclass(frozen=True, slots=True)
 class TroubleGroup:
-    """Items of a source that could not be read for one and the same reason; `url` is one of them."""
+    """Items of a source that could not be read for the same reason; `url` is the URL of one of them."""
 
     error: str
     hint: str | None
@@ -104,7 +104,7 @@ class TroubleGroup:
 
 @dataclass(frozen=True, slots=True)
 class FailingSource:
-    """A source whose last runs all failed: their number, when it began to fail, and when it is tried again."""
+    """A source whose last runs all failed: their number, the first failure, and the time of the next try."""
 
     source: str
     failures: int
@@ -115,7 +115,7 @@ class FailingSource:
 
 @dataclass(frozen=True, slots=True)
 class OpenCircuit:
-    """A source whose host failed too often: its job waits until the host may be requested again."""
+    """A source whose host failed too often: its job waits until the circuit admits requests again."""
 
     source: str
     job: int
@@ -134,10 +134,10 @@ class OverdueSource:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The health of the whole.
+    """The health of the whole system.
 
-    `due` counts due sources that have not started, `oldest_due` is the first of them. `failing` lists sources whose
-    last runs failed, those with the most in a row first.
+    `due` counts due sources that have not started, `oldest_due` is the one due for the longest time. `failing` lists
+    sources whose last runs failed, by the number of consecutive failures, highest first.
     """
 
     queue: QueueDepth
@@ -155,8 +155,8 @@ class Health:
 class DatabaseStatus:
     """The open database.
 
-    Of the connections that the server allows, `connections_in_use` were others' when it was opened, and
-    `connections_taken` is the most that this process opens: enough for `runs_at_once`.
+    `connections_in_use` are the connections of other processes at the time of opening. `connections_taken` is the
+    maximum that this process opens, sufficient for `runs_at_once`.
     """
 
     place: str
@@ -172,7 +172,7 @@ class DatabaseStatus:
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """The state of the embedded server, known without starting it; `version` is the major version of the cluster."""
+    """The state of the embedded server, read without starting it; `version` is the major version of the cluster."""
 
     running: bool
     data_folder: Path
@@ -186,7 +186,7 @@ class ServerStatus:
 
 @dataclass(frozen=True, slots=True)
 class Tidied:
-    """The number of unneeded vectors that were dropped or are kept for a while.
+    """The number of unneeded vectors that were deleted, and of those that are kept for a while.
 
     `runs`, `answers` of models and `news` of saved searches count entries that were deleted because of their age.
     """
@@ -206,8 +206,8 @@ CircuitState: TypeAlias = Literal["closed", "half-open", "open"]
 class CircuitStatus:
     """The circuit of one service in one process: an embedder, a language model, or the host of a source.
 
-    `failures` counts those in a row, `opened_at` is when it ceased to be closed, `probe_at` when it admits calls again.
-    A closed circuit has no `process`.
+    `failures` counts consecutive failures, `opened_at` is the time at which the circuit opened, `probe_at` is the time
+    at which it admits calls again. `process` is None for a closed circuit.
     """
 
     kind: CircuitKind

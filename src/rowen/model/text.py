@@ -1,6 +1,6 @@
 """Text and values of sources: normalised, storable, and within limits.
 
-All values of a source pass through here once. The functions are pure, so that a refresh and a rebuild store the same.
+Each value of a source is processed here once. The functions are pure, so that a refresh and a rebuild store the same.
 """
 
 import hashlib
@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 from rowen.errors import ItemError, RowenError
 
 _UNICODE_LINE_ENDS = ("\u2028", "\u2029", "\x85")
-# PostgreSQL stores neither NUL nor a lone surrogate; a form feed or bell is no text either.
+# PostgreSQL stores neither NUL nor a lone surrogate; other control characters, such as a form feed, are no text.
 _NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
 def normalise(text: str) -> str:
-    """Return a text in NFC, with LF as line ends, without trailing white space and characters that cannot be stored."""
+    """Normalise a text: NFC, LF as line ends, no trailing white space, no characters that cannot be stored."""
     if not text.isascii():
         for end in _UNICODE_LINE_ENDS:
             text = text.replace(end, "\n")
@@ -30,7 +30,7 @@ def normalise(text: str) -> str:
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if text.replace("\n", "").isprintable() and " \n" not in text and not text.endswith(" "):
-        # Of all white space only the space is printable: no line has any at its end.
+        # The only printable white space is the space, so no line of this text ends with white space.
         return text.strip("\n")
     lines = text.split("\n")
     if not all(map(str.isprintable, lines)):
@@ -45,7 +45,7 @@ F = TypeVar("F")
 S = TypeVar("S")
 
 UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
-"""The exceptions of code that reads a record of an unknown shape; they cost that record only."""
+"""The exceptions that malformed records cause; such an exception affects its record only."""
 
 UNSTORABLE = "a text has a NUL or half of a surrogate pair, or a number is none: neither can be stored."
 
@@ -79,26 +79,26 @@ def is_storable(value: Any) -> bool:
 
 
 def check_storable(value: T) -> T:
-    """Return plain values if they can be stored; raise `ValueError` otherwise."""
+    """Return the value if it can be stored unchanged; raise `ValueError` otherwise."""
     if not is_storable(value):
         raise ValueError(UNSTORABLE.rstrip("."))
     return value
 
 
 def message(text: str) -> str:
-    """Return an error message, normalised and of bounded length."""
+    """Return an error message, normalised and truncated."""
     return normalise(error_within(text))
 
 
 def header(value: Any) -> str | None:
-    """Return a validator that can be sent back unchanged; None for another, such as one that is not UTF-8."""
+    """Return a validator that can be sent back unchanged; None if it cannot, for example if it is not UTF-8."""
     if not isinstance(value, str) or not value or len(value) > LONGEST_VALIDATOR:
         return None
     return None if _NO_HEADER.search(value) else value
 
 
 def attempt(read: Callable[[], T], otherwise: Callable[[str], F]) -> T | F:
-    """Read one record; if that fails, pass the reason to `otherwise`, so that other records are not affected."""
+    """Read one record; if that fails, return `otherwise(reason)`, so that the other records can be read."""
     try:
         return read()
     except UNREADABLE as problem:
@@ -111,7 +111,7 @@ def attempt(read: Callable[[], T], otherwise: Callable[[str], F]) -> T | F:
 def one_item(item: str, *passing: type[Exception]) -> Iterator[None]:
     """Convert an unexpected exception into an `ItemError`, which affects one item only.
 
-    Errors of Rowen, cancellations and the exceptions `passing` are raised unchanged.
+    Errors of Rowen, cancellations and exceptions of the types `passing` are raised unchanged.
     """
     try:
         yield
@@ -128,7 +128,7 @@ def one_item(item: str, *passing: type[Exception]) -> Iterator[None]:
 
 
 def each(items: Iterable[S], make: Callable[[S], T], *, name: Callable[[S], str]) -> Iterator[T]:
-    """Yield the result for each item; an item with an unexpected error is logged and skipped."""
+    """Yield the result of `make` for each item; an item with an unexpected error is logged and skipped."""
     for item in items:
         try:
             with one_item(name(item)):
@@ -139,55 +139,64 @@ def each(items: Iterable[S], make: Callable[[S], T], *, name: Callable[[S], str]
 
 
 LONGEST_TITLE = 1_000
-"""Characters. Of 30,000 titles in recorded answers of portals the longest has 345; a passage has up to 1,500, so that a
-title at most doubles its index entry. A title of 0.4 MB took minutes and half a gigabyte."""
+"""In characters. Of 30,000 titles in recorded responses of portals the longest has 345; a passage has up to 1,500, so
+that a title at most doubles its index entry. A title of 0.4 MB took minutes and half a gigabyte.
+"""
 
 LONGEST_HEADING = 200
-"""Characters of each heading in a passage's path. A path has at most six: together no more than a passage."""
+"""In characters, for each heading in a passage's path. A path has at most six headings, which together are no longer
+than a passage.
+"""
 
 LONGEST_ANCHOR = 256
-"""Characters. An anchor is a heading's words, with a number if they are repeated, or an id of twenty."""
+"""In characters. An anchor consists of a heading's words, with a number if they are repeated, or of an id of twenty
+characters.
+"""
 
 MOST_TAGS = 1_000
-"""Tags of an item; the recorded portals have up to 71."""
+"""The maximum number of tags of an item; items of the recorded portals have up to 71."""
 LONGEST_TAG = 300
-"""Characters; the longest one recorded has 87."""
+"""In characters; the longest recorded tag has 87."""
 MOST_TAG_CHARS = 20_000
-"""Characters of all tags of an item. They are stored with each revision; the recorded portals have at most 757."""
+"""The maximum number of characters in all tags of an item. They are stored with each revision; recorded items have at
+most 757.
+"""
 
 LONGEST_URL = 8_192
-"""Characters. Servers refuse longer request lines (RFC 9110 4.1 asks for 8,000); the longest recorded one has 1,328."""
+"""In characters. Servers reject longer request lines (RFC 9110 4.1 requires 8,000); the longest recorded URL has 1,328.
+"""
 
 MOST_LINKS = 50_000
-"""Links of one item. Python's general index, as large as a page gets, has 20,000."""
+"""The maximum number of links of an item. Python's general index, one of the largest pages, has 20,000."""
 MOST_LINK_CHARS = 4_000_000
-"""Characters of all links of an item, which are stored in one value that each check may rewrite."""
+"""The maximum number of characters in all links of an item. They are stored in one value, which each check may rewrite.
+"""
 
 LONGEST_LANGUAGE = 35
-"""Characters (RFC 5646 4.4.1). An index over languages refuses 2,704 bytes."""
+"""In characters (RFC 5646 4.4.1). A database index over languages rejects values of 2,704 bytes."""
 LONGEST_MEDIA_TYPE = 255
-"""Characters: 127 for either half (RFC 6838 4.2)."""
+"""In characters: 127 for each half (RFC 6838 4.2)."""
 LONGEST_VALIDATOR = 1_024
-"""Characters of an ETag or a date, which each request sends back."""
+"""In characters, for an ETag or a date; each request sends it back."""
 
 LONGEST_ERROR = 2_000
-"""Characters of an error or a hint. It may quote the origin, and is stored for every failed item."""
+"""In characters, for an error or a hint. It may quote the origin, and is stored for every failed item."""
 
 
 def title_within(title: str, remarks: list[str]) -> str:
-    """Return a title, or its beginning with a remark."""
+    """Return a title; if it is too long, truncate it and add a remark."""
     if len(title) > LONGEST_TITLE:
         remarks.append(f"Its title has {len(title):,} characters; the first {LONGEST_TITLE:,} are kept.")
     return _beginning(title, LONGEST_TITLE)
 
 
 def tags_within(tags: tuple[str, ...], remarks: list[str]) -> tuple[str, ...]:
-    """Return the first tags, without those that are too long; a remark counts the others."""
+    """Return the tags within the limits of length and number; a remark counts the tags that are left out."""
     return _first("tags", tags, remarks, longest=LONGEST_TAG, most=MOST_TAGS, most_chars=MOST_TAG_CHARS)
 
 
 def links_within(links: tuple[str, ...], remarks: list[str]) -> tuple[str, ...]:
-    """Return the first links, without those that no server would answer; a remark counts the others."""
+    """Return the links within the limits of length and number; a remark counts the links that are left out."""
     return _first("links", links, remarks, longest=LONGEST_URL, most=MOST_LINKS, most_chars=MOST_LINK_CHARS)
 
 
@@ -207,7 +216,7 @@ def _first(
 
 
 def language_within(language: str | None, remarks: list[str]) -> str | None:
-    """Return a language tag if its length is valid."""
+    """Return a language tag; if it is too long, return None and add a remark."""
     if language is None or len(language) <= LONGEST_LANGUAGE:
         return language
     remarks.append("Its language is no language tag, and is left out.")
@@ -215,7 +224,7 @@ def language_within(language: str | None, remarks: list[str]) -> str | None:
 
 
 def media_type_within(media_type: str | None, remarks: list[str]) -> str | None:
-    """Return a media type if its length is valid."""
+    """Return a media type; if it is too long, return None and add a remark."""
     if media_type is None or len(media_type) <= LONGEST_MEDIA_TYPE:
         return media_type
     remarks.append("Its media type is too long to be one, and is left out.")
@@ -228,17 +237,17 @@ def heading_within(heading: str) -> str:
 
 
 def anchor_within(anchor: str | None) -> str | None:
-    """Return an anchor, or None if it is too long: a truncated anchor leads nowhere."""
+    """Return an anchor; None if it is too long, since a truncated anchor leads nowhere."""
     return anchor if anchor is None or len(anchor) <= LONGEST_ANCHOR else None
 
 
 def error_within(error: str) -> str:
-    """Return an error or a hint, or its beginning."""
+    """Return an error or a hint, truncated if it is too long."""
     return _beginning(error, LONGEST_ERROR)
 
 
 def name_within(url: str) -> str:
-    """Return a URL; a URL that is too long is replaced by its beginning and a digest of the whole."""
+    """Return a URL; if it is too long, return its beginning and a digest of the whole."""
     if len(url) <= LONGEST_URL:
         return url
     return f"{url[:200]}…{hashlib.sha256(url.encode('utf-8', 'surrogatepass')).hexdigest()}"
@@ -258,33 +267,35 @@ def finite(value: float) -> float | None:
 
 
 FACTOR = 50
-"""Characters for each byte. The largest known expansion is 49: a wide table of one-digit answers, each
-written with the question that heads its column. No recorded catalog reaches 3.
+"""The maximum number of characters for each byte of a body. The largest known expansion is 49: a wide table of
+one-digit answers, each written with the question in the head of its column. No recorded catalog reaches 3.
 """
 
 CONSTANT_CHARS = 2_000_000
-"""The allowance for small bodies: office files of a few kB are compressed well."""
+"""The minimum budget, for small bodies: office files of a few kB have a high compression ratio."""
 
 MOST_CHARS = 200_000_000
-"""The absolute limit. Memory holds the text several times: whole, as passages, and as rows for the database."""
+"""The absolute limit of a budget. Memory holds the text several times: as a whole, as passages, and as rows for the
+database.
+"""
 
 
 class OverspentError(Exception):
-    """The text of a body exceeds its budget."""
+    """The text read from a body exceeds its budget."""
 
     def __init__(self) -> None:
         super().__init__(f"would become more than {FACTOR} times as long as it is")
 
 
 class Budget:
-    """The remaining characters that may be made from a body."""
+    """The number of characters that may still be created from a body."""
 
     def __init__(self, body_bytes: int, *, most_chars: int | None = None) -> None:
         share = FACTOR * body_bytes + CONSTANT_CHARS
         self.left_chars = share if most_chars is None else min(most_chars, share)
 
     def spend(self, chars: int) -> None:
-        """Spend characters before they are made; raise `OverspentError` if too few are left."""
+        """Reserve characters before they are created; raise `OverspentError` if the budget is too small."""
         self.left_chars -= chars
         if self.left_chars < 0:
             raise OverspentError
@@ -295,7 +306,7 @@ _current: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 @contextmanager
 def reading(body_bytes: int) -> Iterator[None]:
-    """Share one budget among all reads inside the context."""
+    """Provide one budget, shared by all reads inside the context."""
     token = _current.set(Budget(body_bytes, most_chars=MOST_CHARS))
     try:
         yield
@@ -304,20 +315,20 @@ def reading(body_bytes: int) -> Iterator[None]:
 
 
 def spend(chars: int) -> None:
-    """Spend from the budget of the current context; outside of one, there is no limit."""
+    """Reserve characters from the budget of the current context; without a context there is no limit."""
     if (budget := _current.get()) is not None:
         budget.spend(chars)
 
 
 def left_chars() -> int:
-    """Return the rest of the budget, for readers that truncate rather than fail."""
+    """Return the rest of the budget, for readers that truncate text instead of raising an error."""
     budget = _current.get()
     return MOST_CHARS if budget is None else max(0, budget.left_chars)
 
 
 _TOKEN = re.compile(r"\\[pP]\{[^{}]*\}|\\.|\[\^?\]?|\{(?P<least>\d{1,9})(?:,(?P<most>\d{0,9}))?\}|.", re.DOTALL)
 _KEEPS_ATOM = frozenset("*+?|^$")
-# Compiling `\p{L}` takes 130 microseconds, a letter 1 to 3.
+# Compiling `\p{L}` takes 130 microseconds, compiling a letter takes 1 to 3.
 _CLASS_STATES = 50
 _SET_STATES = 8
 # Compiling the word characters of all scripts takes 250 microseconds.
@@ -328,7 +339,7 @@ _LARGEST = 1_000_000_000
 def linear_search(pattern: str, *, most_states: int) -> Callable[[str], bool]:
     """Return a function that searches a text for a pattern in linear time.
 
-    Raise `ValueError` if the pattern is too large or not supported, such as one with lookaround.
+    Raise `ValueError` if the pattern is too large or not supported, such as a pattern with lookaround.
     """
     from pydantic_core import SchemaError, SchemaValidator, core_schema
 
@@ -337,7 +348,7 @@ def linear_search(pattern: str, *, most_states: int) -> Callable[[str], bool]:
     try:
         validator = SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
     except SchemaError as problem:
-        # The engine repeats the pattern before the error message.
+        # The engine puts the pattern before its error message.
         reason = str(problem).rpartition("error: ")[2].partition("\n")[0]
         raise ValueError(f"it cannot be matched in linear time: {reason[:200]}") from None
     return validator.isinstance_python

@@ -1,4 +1,4 @@
-"""URLs: their canonical form, the key that identifies an item by it, and addresses as users type them."""
+"""URLs: their canonical form, the key of an item, which is derived from its URL, and addresses as users type them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rowen.model.hashes import Hash
 _TRACKING = re.compile(
     r"(?:utm_[a-z_]+|gclid|gbraid|wbraid|dclid|fbclid|msclkid|yclid|igshid|mc_[ce]id|_gl)", re.IGNORECASE
 )
-# Most URLs are in this form already, and parsing each would be a tenth of the cost of a refresh.
+# Most URLs are in this form already; parsing each of them would take a tenth of the time of a refresh.
 _BYTE = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _PLAIN = re.compile(
     rf"(https?)://(?:(?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*|(?:{_BYTE}\.){{3}}{_BYTE})"
@@ -25,9 +25,9 @@ _PLAIN = re.compile(
 _BREAKS = re.compile(r"[\t\n\r]")
 _IGNORED_AT_ENDS = "".join(map(chr, range(0x21)))
 SEGMENT = "@:!$&'()*+,;=~"
-"""Characters that need no escape in one segment of a path."""
+"""Characters that need no escape in a segment of a path."""
 
-# The session of a visitor, as Java and ASP.NET servers write it into the path.
+# The session of a visitor, which Java and ASP.NET servers write into the path.
 _SESSION = re.compile(r";jsessionid=[^/?#]*|/\(S\([^()/?#]*\)\)(?=/)", re.IGNORECASE)
 _PLAIN_HOST = re.compile(r"https?://((?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*|[0-9.]+:[0-9]{1,5})(?=[/?#]|$)")
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
@@ -35,53 +35,57 @@ _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 
 
 _RUN = ("data:", "javascript:", "vbscript:")
-# Schemes of files in catalogs, which a browser or a mail program opens without running them. A `file:` address names a
-# file of the reader's machine.
+# Schemes in catalogs that a browser or mail program can open without running code. `file:` is missing, since it names a
+# file on the reader's own machine.
 _LINKED = frozenset(
     ("ftp", "ftps", "git", "gs", "http", "https", "mailto", "rsync", "s3", "sftp", "ssh", "svn", "tel", "ws", "wss")
 )
 
-# A parser drops controls at the ends of a URL, and rejects lone surrogates: two URLs would become one, or none.
+# A parser drops control characters at the ends of a URL, and rejects lone surrogates, so such URLs would become equal
+# or invalid.
 _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
 def address(url: str) -> str:
-    """Return a URL that can be stored and parsed: controls and lone surrogates are percent-encoded, not lost."""
+    """Return a URL that can be stored and parsed: controls and lone surrogates are percent-encoded, not removed."""
     if url.isascii() and url.isprintable():
         return url
     return _UNFIT.sub(lambda match: quoted(match[0]), url)
 
 
 def trimmed(written: str) -> str:
-    """Return an address without the characters that the URL standard ignores: spaces around it, breaks anywhere."""
+    """Remove the characters that the URL standard ignores: spaces at the ends, and tabs and line breaks anywhere."""
     if written.isprintable() and not written.startswith(" ") and not written.endswith(" "):
         return written
     return _BREAKS.sub("", written).strip(_IGNORED_AT_ENDS)
 
 
 def runs_script(written: str) -> bool:
-    """Return whether a link to this address would run a script, or show its content as part of the linking site."""
+    """Return whether a link would run a script, or show its content as part of the linking site."""
     return trimmed(written).lower().startswith(_RUN)
 
 
 def is_link(written: str) -> bool:
-    """Return whether an address may be published as a link, since it names a place on a network."""
+    """Return whether an address may be published as a link: its scheme is in a list of harmless schemes."""
     scheme, colon, _ = written.partition(":")
     return bool(colon) and scheme.lower() in _LINKED
 
 
 def quoted(text: str, *, safe: str = "") -> str:
-    """Return an untrusted text as a part of a URL; lone surrogates are encoded as well, without collisions."""
+    """Percent-encode an untrusted text as part of a URL; lone surrogates get unique encodings."""
     return quote(text, safe=safe, errors="surrogatepass")
 
 
 def segment(text: str, *, safe: str = "") -> str:
-    """Return an untrusted text as one segment of a path; dots alone, even encoded once, would name another folder."""
+    """Percent-encode an untrusted text as one segment of a path.
+
+    Dots alone are encoded twice, since `..` names another folder even if it is encoded once.
+    """
     return quoted(text, safe=safe) if text.strip(".") else text.replace(".", "%252E")
 
 
 def joined(base: str, reference: str) -> str | None:
-    """Return the address of a reference; None if it is invalid, such as `http://[`."""
+    """Return the absolute address of a reference; None if it is invalid, such as `http://[`."""
     try:
         return urljoin(base, reference)
     except ValueError:
@@ -91,7 +95,7 @@ def joined(base: str, reference: str) -> str | None:
 def canonical(url: str) -> str:
     """Return the WHATWG form without default port, tracking parameters and fragment, with `https` for `http`.
 
-    A fragment that is a route (`#/…`, `#!…`) names another page and stays. Raise `ValueError` if it is not a URL.
+    A fragment that is a route (`#/…`, `#!…`) names another page and is kept. Raise `ValueError` if `url` is invalid.
     """
     if url.startswith("file:///"):
         return url
@@ -114,7 +118,7 @@ def _parsed(url: str) -> str:
 
 
 def key(url: str) -> Hash:
-    """Return the identity of an item: the hash of its canonical URL; any other text is hashed as it is."""
+    """Return the identity of an item: the hash of its canonical URL, or of the text itself if it is not a URL."""
     if not url.startswith("file:///"):
         with suppress(ValueError):
             url = canonical(url)
@@ -123,26 +127,26 @@ def key(url: str) -> Hash:
 
 
 def file_url(path: bytes | str) -> str:
-    """Return the URL of an absolute path, exact for names that are not UTF-8 as well."""
+    """Return the URL of an absolute path; names that are not UTF-8 are represented exactly."""
     return "file://" + quote(path, safe="/!$&'()*+,;=:@~")
 
 
 def path_url(path: str) -> str:
     """Return the URL of a file from a path as typed, without accessing the file system.
 
-    `~` is expanded; `~name` stays unchanged.
+    `~` is expanded; `~name` is not.
     """
     home = os.path.expanduser("~") if path == "~" or path.startswith("~/") else "~"  # noqa: PTH111 (never raises)
     absolute = os.path.abspath(home + path[1:] if path.startswith("~") else path)  # noqa: PTH100 (never raises)
     try:
         return file_url(os.fsencode(absolute))
     except UnicodeEncodeError:
-        # Half a character, which JSON can hold and no name of a file has.
+        # Half of a surrogate pair, which JSON can contain but a file name cannot.
         return file_url(absolute.encode("utf-8", "replace"))
 
 
 def without_session(url: str) -> str:
-    """Return a URL without its fragment and a visitor's session."""
+    """Return a URL without its fragment and without a visitor's session."""
     return _SESSION.sub("", url.partition("#")[0])
 
 
@@ -165,9 +169,9 @@ def _normal_escape(match: re.Match[str]) -> str:
     return chr(code) if code in _UNRESERVED else match[0].upper()
 
 
-# RFC 3986, section 3.1. Without IGNORECASE, by which `k` and `s` match letters outside ASCII as well.
+# RFC 3986, section 3.1. IGNORECASE is not used, since `k` and `s` would then match letters outside ASCII.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-# `localhost:8000/x` has no scheme, but a host with its port.
+# `localhost:8000/x` has a host and a port instead of a scheme.
 _PORT = re.compile(r"[0-9]{1,5}(?:[/?#]|$)")
 _WEB = frozenset({"http", "https"})
 _NETWORK = frozenset({*_WEB, "git+http", "git+https", "pkg"})
@@ -175,9 +179,9 @@ _NETWORK = frozenset({*_WEB, "git+http", "git+https", "pkg"})
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An address: `scheme` is in lower case, and empty for a path or a host; `text` begins with the same scheme.
+    """A parsed address: `scheme` is in lower case, and empty for a path or a host; `text` begins with the scheme.
 
-    A text with a scheme is never a path, also where a file of that name exists: such a file is named as `./x:y`.
+    A text with a scheme is never a path, even if a file of that name exists; `./x:y` names such a file.
     """
 
     text: str
@@ -185,7 +189,7 @@ class Address:
 
     @classmethod
     def of(cls, typed: str) -> Address:
-        """Parse an address. A URL is trimmed by the URL standard; a path is not changed."""
+        """Parse an address. A URL is trimmed as the URL standard requires; a path is not changed."""
         url = trimmed(typed)
         match = _SCHEME.match(url)
         # No known scheme has a dot, but most host names do.
@@ -206,12 +210,12 @@ class Address:
 
     @property
     def is_network(self) -> bool:
-        """Whether it is requested over the network without the user's keys, which ssh would use."""
+        """Whether it is requested over the network without the user's keys; ssh, which uses keys, is excluded."""
         return self.scheme in _NETWORK
 
     @property
     def path(self) -> str:
-        """The path that it names; raises `ValueError` for any other URL, and for a file of another machine."""
+        """The path; raise `ValueError` if the address is no path or `file:` URL, or is a file of another machine."""
         if not self.is_file:
             raise ValueError("it is not a path")
         path = os.fsdecode(unquote_to_bytes(self.text.removeprefix("file:"))) if self.scheme else self.text

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-# Keeps each number far below the 4,300 digits that Python converts. A spec is compared with each version that there is:
-# one of this length and a thousand versions take 25 ms, and real ones have less than a quarter of it.
+# Keeps each number far below the 4,300 digits that Python converts. A spec is compared with every version: a spec of
+# this length takes 25 ms for a thousand versions, and real specs are less than a quarter as long.
 LONGEST = 200
 _TEXT = re.compile(
     r"(?:v|version|release)?[-_. ]?(?:(?P<epoch>\d+)!)?(?P<release>\d++(?:\.\d++)*+)(?P<tail>[a-z\d._-]*)(?:\+.*)?",
@@ -36,7 +36,7 @@ Step = tuple[int, str, int]
 
 
 class Version(NamedTuple):
-    """A version in parts that compare; trailing zeros do not count."""
+    """A version as comparable parts; trailing zeros are ignored."""
 
     epoch: int
     release: tuple[int, ...]
@@ -48,13 +48,13 @@ class Version(NamedTuple):
         return all(phase >= 0 for phase, _, _ in self.tail)
 
     def starts_with(self, numbers: tuple[int, ...]) -> bool:
-        """Return whether its first numbers are these; missing ones are zeros."""
+        """Return whether the version begins with these numbers; missing numbers of the version are zeros."""
         padded = self.release + (0,) * (len(numbers) - len(self.release))
         return padded[: len(numbers)] == numbers
 
 
 def parse(text: str) -> Version | None:
-    """Parse a version; None for a word, or a pattern such as `2.x`."""
+    """Parse a version; return None for a word, and for a pattern such as `2.x`."""
     plain = text.strip().lower()
     if len(plain) > LONGEST or _WILDCARD.search(plain):
         return None
@@ -89,7 +89,7 @@ def _step(word: str, number: int) -> Step:
 
 
 class _Term(NamedTuple):
-    """One condition; `numbers` are those of the bound as written, zeros included."""
+    """One condition; `numbers` are the numbers of its bound as written, zeros included."""
 
     operator: str
     text: str
@@ -114,7 +114,7 @@ class _Term(NamedTuple):
             case "<=":
                 return version <= self.bound
             case "<":
-                # `2.0rc1` leads up to 2, and is not meant by `<2`.
+                # `2.0rc1` is a pre-release of 2, so `<2` excludes it.
                 leads_up = not version.is_final and self.bound.is_final and version.release == self.bound.release
                 return version < self.bound and not leads_up
             case "-":
@@ -133,7 +133,7 @@ class _Term(NamedTuple):
 
 
 class _Word(NamedTuple):
-    """A condition that is not a version: a tag, a branch, a code name."""
+    """A condition that is a word instead of a version: a tag, a branch, a code name."""
 
     text: str
 
@@ -142,7 +142,7 @@ class _Word(NamedTuple):
 
 
 class VersionSpec(NamedTuple):
-    """A selection of versions: all terms of one alternative must hold; without alternatives, any version matches."""
+    """A selection of versions: any alternative may match, and all its terms must hold; no alternatives match all."""
 
     alternatives: tuple[tuple[_Term | _Word, ...], ...] = ()
 
@@ -150,7 +150,7 @@ class VersionSpec(NamedTuple):
     def parse(cls, text: str) -> "VersionSpec":
         """Parse `2`, `2.x`, `v3`, `^2.1`, `~1.4`, `>=1.0,<2`, `1.2 - 1.4`, `1 || 3`, `latest`, a date or a word.
 
-        Raise `ValueError` if it is invalid.
+        Raise `ValueError` if the spec is invalid.
         """
         if len(text) > LONGEST:
             raise ValueError(f"a version spec may have at most {LONGEST} characters")
@@ -160,7 +160,7 @@ class VersionSpec(NamedTuple):
 
     @property
     def names_one(self) -> bool:
-        """Whether the spec is a single version, which may exist under this exact name."""
+        """Whether the spec is a single version, for which a version of exactly this name may exist."""
         match self.alternatives:
             case ((_Term(operator="" | "=" | "==" | "===", wild=False),),):
                 return True
@@ -173,7 +173,10 @@ class VersionSpec(NamedTuple):
         return not self.alternatives or any(matches)
 
     def best(self, versions: Iterable[str], *, pre: bool = False) -> str | None:
-        """Return the highest selected version; a pre-release only if the spec names one or nothing else is left."""
+        """Return the highest selected version, None if there is none.
+
+        A pre-release is returned only if the spec names one, or if nothing else is selected.
+        """
         candidates = [(version, parse(version)) for version in versions if self.accepts(version)]
         if not (pre or self._names_pre_release):
             candidates = [

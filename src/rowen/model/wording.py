@@ -1,7 +1,7 @@
 """Text for readers: numbers, sizes and times; names that users choose; quotations of foreign text.
 
-Foreign text may imitate another result, or give instructions to a model. A passage is put between two lines that it
-cannot contain; any other text, such as a title, is put into one line, with the marks of Markdown escaped.
+Foreign text may imitate another search result, or give instructions to a model. A passage is put between two lines
+that it cannot contain. Any other text, such as a title, is put on one line, with Markdown characters escaped.
 """
 
 import os
@@ -16,12 +16,12 @@ from rowen.model.url import runs_script
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
-# A line of a notebook holds two of them.
+# A line of a notebook has room for two.
 _LONGEST_BRIEF = 60
 
 
 def brief(what: object, *parts: str) -> str:
-    """Return a short representation for notebooks: the type and identifying values."""
+    """Return a short representation for notebooks: the type and the identifying values."""
     cut = (part if len(part) <= _LONGEST_BRIEF else f"{part[: _LONGEST_BRIEF - 1]}…" for part in parts if part)
     return f"<{type(what).__name__} {' · '.join(cut)}>"
 
@@ -32,7 +32,7 @@ def count(number: int, noun: str) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share, never rounded up to a whole that it is not: 99.9 % is 99 %."""
+    """Return a share as a percentage, rounded down: 99.9 % is 99 %."""
     return "under 1 %" if 0 < share < 0.01 else f"{int(share * 100 + 1e-9)} %"
 
 
@@ -46,7 +46,7 @@ def size(size_bytes: float) -> str:
 
 
 def seconds(time_s: float) -> str:
-    """Return a length of time."""
+    """Return a duration in seconds or a larger unit."""
     if time_s < 60:
         return f"{time_s:.2f} s" if time_s < 0.095 else f"{time_s:.1f} s"
     minutes, rest = divmod(round(time_s), 60)
@@ -72,11 +72,11 @@ def age(at: datetime | None, now: datetime) -> str:
 
 
 LONGEST_NAME = 100
-"""Characters of a name: it fits into a line of a terminal together with other columns."""
+"""In characters: a name fits into a line of a terminal together with other columns."""
 
 
 def trouble_with_name(name: str) -> str | None:
-    """Return why a name is invalid; None if it is valid."""
+    """Return the reason why a name is invalid; None if it is valid."""
     if not name or len(name) > LONGEST_NAME:
         return f"a name has 1 to {LONGEST_NAME} letters"
     if "/" in name or "\\" in name:
@@ -89,7 +89,7 @@ def trouble_with_name(name: str) -> str | None:
 
 
 def check_name(name: str, of: str) -> None:
-    """Raise `UsageError` for an invalid name; `of` is what it names, such as `a source`."""
+    """Raise `UsageError` for an invalid name; `of` describes what it names, such as `a source`."""
     if trouble := trouble_with_name(name):
         raise UsageError(f"{name[: 2 * LONGEST_NAME]!r} cannot be the name of {of}: {trouble}. Nothing was changed.")
 
@@ -97,30 +97,30 @@ def check_name(name: str, of: str) -> None:
 _BACKTICKS = re.compile(r"`+")
 _SIGNS = re.compile(r"[\\`\[\]<>#]")
 _NOT_IN_ADDRESS = re.compile(r"[\s<>`\\\x00-\x1f\x7f]")
-# Generated for each answer, and again if a text contains it, so that it can be neither guessed nor repeated by chance.
+# Random for each answer, and generated again if a text contains it, so that no text can guess or repeat it.
 _BOUNDARY_BYTES = 4
 
 
 def inline(text: str) -> str:
-    """Return a title or a name as part of a line."""
+    """Escape a title or a name, and put it on one line."""
     return _SIGNS.sub(r"\\\g<0>", " ".join(text.split()))
 
 
 def address(url: str) -> str:
-    """Return a URL that cannot end early in Markdown; one that would run a script is made invalid."""
+    """Return a URL that cannot end early in Markdown; a URL that would run a script is made invalid."""
     if runs_script(url):
         url = url.replace(":", "%3A", 1)
     return _NOT_IN_ADDRESS.sub(lambda match: quote(match[0], errors="replace"), url)
 
 
 def fence(texts: Iterable[str]) -> str:
-    """Return a run of backticks that is longer than any in the texts."""
+    """Return a run of backticks that is longer than all runs in the texts."""
     longest = max((len(run) for text in texts for run in _BACKTICKS.findall(text)), default=0)
     return "`" * max(3, longest + 1)
 
 
 def fenced(text: str, mark: str) -> str:
-    """Return a text in a Markdown fence."""
+    """Return a text in a Markdown fence made of `mark`."""
     return f"{mark}text\n{text}\n{mark}"
 
 
@@ -133,5 +133,5 @@ def boundary(texts: Iterable[str]) -> str:
 
 
 def marked(text: str, word: str) -> str:
-    """Return a text between two tags with such a word as their name."""
+    """Return a text between an opening and a closing tag named `word`."""
     return f"<{word}>\n{text}\n</{word}>"

@@ -1,4 +1,4 @@
-"""The client: every operation of Rowen, grouped by resource, on one database."""
+"""The client: all operations of Rowen, grouped by resource, on one database."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ if TYPE_CHECKING:
     from rowen.publish.formats import Format
 
 VERBS = {"sync": "runs", "search": "items", "get": "items", "extract": "extraction", "export": "exports"}
-"""Everyday operations that the client offers itself as well, with their groups."""
+"""The main operations, which the client offers as methods too, with their groups."""
 
 
 class Rowen:
     """All operations on one database: `await client.sync("./docs")`, `await client.webhooks.list()`.
 
-    Each group is imported when it is first used. It is the class that its annotation names, in the module of its name.
+    Each group is imported when it is first used. The annotation names its class; the module has the name of the group.
     """
 
     access: Access
@@ -92,7 +92,7 @@ class Rowen:
             vars(self)[name] = group(self, self._engine)
             return vars(self)[name]
 
-    # The everyday verbs. A test compares their parameters with those of the operations.
+    # The main operations. A test compares their parameters with those of the groups.
 
     async def sync(
         self,
@@ -190,17 +190,17 @@ class Rowen:
         )
 
     async def start(self, *, patience: Patience | None = None) -> None:
-        """Open the database; with `patience`, wait for one that is not available."""
+        """Open the database; with `patience`, wait until it is available."""
         await self._engine.open(patience=patience)
 
     def stop(self) -> None:
-        """End the work of this process soon: runs are cancelled, jobs are given back. Later calls are not affected."""
+        """Stop the work of this process soon: cancel runs and return jobs to the queue. Later calls still work."""
         if "queue" in vars(self):
             self.queue.stop_worker()
         self._engine.stop()
 
     async def close(self) -> None:
-        """End worker processes and close the database."""
+        """Stop the worker processes and close the database."""
         await self._engine.close()
 
 
@@ -210,7 +210,7 @@ GROUPS = dict(Rowen.__annotations__)
 
 @asynccontextmanager
 async def open(settings: Settings | None = None, **flags: Any) -> AsyncIterator[Rowen]:  # noqa: A001 (rowen.open())
-    """Open Rowen; settings may be given by name, such as `home="…"` or `database_url="…"`."""
+    """Open Rowen; settings are keyword arguments, such as `home="…"` or `database_url="…"`."""
     client = Rowen(settings or load(**flags))
     await client.start()
     try:

@@ -44,18 +44,18 @@ if TYPE_CHECKING:
 
 TOKEN_PREFIX = "rowen_"  # noqa: S105 (what tokens begin with, so that scanners for leaked secrets find them)
 TOKEN_DAYS = 90
-"""How long a token holds unless somebody says otherwise: long enough for a quarter, too short to be forgotten."""
-# 256 bits: nobody guesses one, so that a plain hash is enough.
+"""The default lifetime of a token: long enough for a quarter, too short to be forgotten."""
+# 256 bits cannot be guessed, so a plain hash is sufficient.
 _SECRET_BYTES = 32
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,99}")
-# Who repeats a request does so within minutes, a queue that was stopped over night within a day.
+# A client repeats a request within minutes; a queue that was stopped overnight repeats it within a day.
 _ANSWERS_KEPT_H = 24
-# Longer than any request takes: what was begun before has died.
+# Longer than any request takes: a request that began earlier has failed.
 _LONGEST_REQUEST_S = 3600.0
-# Those of clients are UUIDs; more than this is no key.
+# Clients use UUIDs; a longer text is not a key.
 _LONGEST_KEY = 200
-# One in nine seconds, all day long: a job that writes so often repeats itself within minutes, not within a day. Answers
-# have a kilobyte; ten times as many with the longest answers would take the disk.
+# One in nine seconds, all day long. A job that writes so often repeats its requests within minutes, not within a day.
+# Answers have a kilobyte; ten times as many of the longest answers would fill the disk.
 _MOST_ANSWERS = 10_000
 _FULL_RETRY_S = 600.0
 
@@ -91,7 +91,7 @@ class Access(ResourceGroup):
             raise UsageError(
                 f"{name!r} is no name for a token.", hint="Letters, digits and . _ @ -, a hundred at most."
             )
-        # A hundred years: more is no date that anybody means.
+        # A hundred years; nobody needs a longer period.
         if days is not None and not 0 < days <= 36_500:
             raise UsageError(f"{days:g} days is no time for a token to hold.")
         expires_at = None if days is None else (now or datetime.now(UTC)) + timedelta(days=days)
@@ -157,7 +157,7 @@ class Access(ResourceGroup):
         return self._people
 
     async def _person_session(self, named: tuple[Principal, datetime] | None, ends: datetime) -> NewSession | None:
-        """Open a session that ends with the provider's token at the latest."""
+        """Open a session that ends at `ends` at the latest, when the provider's token expires."""
         if named is None:
             return None
         cookie = secrets.token_urlsafe(_SECRET_BYTES)
@@ -278,27 +278,27 @@ def _digest(secret: str) -> bytes:
 
 log = logging.getLogger(__name__)
 
-# Signatures by public keys only: a provider's shared secret would let every client make tokens.
+# Only signatures with public keys: with a shared secret, every client of the provider could create tokens.
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
-# Providers keep an old key for a day or more after a change; a key that is unknown is looked for at once.
+# Providers keep an old key for a day or more after a change; an unknown key is requested at once.
 _KEYS_KEPT_S = 3600.0
-# Who sends nonsense must not have the provider asked for each of it.
+# A caller who sends invalid tokens must not cause a request to the provider for each of them.
 _ASK_AGAIN_S = 30.0
-# Clocks differ by less.
+# Clocks differ by less than this.
 _LEEWAY_S = 60
-# A dozen keys with their certificates have 20 kB.
+# A dozen keys with certificates have 20 kB.
 _DOCUMENT_BYTES = 500_000
 # 256 bits, as RFC 7636 recommends for a verifier.
 _VERIFIER_BYTES = 32
 # OpenID Connect allows `sub` 255 letters, SMTP an address 254.
 _LONGEST_SUBJECT = 255
 _LAST = datetime(9999, 1, 1, tzinfo=UTC)
-# As long as headers may be.
+# The usual maximum length of headers.
 _LONGEST_TOKEN = 16_000
 
 
 class IdentityProvider:
-    """One provider: its keys, and the scopes of its roles."""
+    """An OpenID Connect provider: its keys, and the mapping of its roles to scopes."""
 
     def __init__(self, engine: Engine, *, clock: Callable[[], float] = time.monotonic) -> None:
         settings = engine.settings
@@ -319,7 +319,7 @@ class IdentityProvider:
         self._turn = asyncio.Lock()
 
     async def begin(self, back_to: str) -> tuple[str, str]:
-        """Return where to send a browser for the login, and what it stores until it returns."""
+        """Return the address of the login page, and the value that the browser stores until the person returns."""
         state, nonce, verifier = (secrets.token_urlsafe(_VERIFIER_BYTES) for _ in range(3))
         challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).decode().rstrip("=")
         query = {
@@ -336,7 +336,10 @@ class IdentityProvider:
         return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}", f"{state}.{nonce}.{verifier}"
 
     async def finish(self, *, code: str, state: str, kept: str, back_to: str) -> tuple[Principal, datetime] | None:
-        """Return the person of a finished login; None if this browser did not begin it, or the person has no access."""
+        """Return the principal of a finished login, and the expiry.
+
+        Return None if another browser began the login, or the person has no access.
+        """
         expected, _, rest = kept.partition(".")
         nonce, _, verifier = rest.partition(".")
         if not expected or not hmac.compare_digest(expected.encode(), state.encode()):
@@ -350,9 +353,9 @@ class IdentityProvider:
         return await self.identify(str(answer.get("id_token", "")), nonce=nonce)
 
     async def identify(self, token: str, *, nonce: str | None = None) -> tuple[Principal, datetime] | None:
-        """Return the person of a token and its expiry; None if it is unsigned, expired, or meant for others.
+        """Return the principal of a token and its expiry; None if it is unsigned, expired, or meant for others.
 
-        With a nonce, the token must contain it.
+        With a nonce, the token must contain that nonce.
         """
         if len(token) > _LONGEST_TOKEN or token.count(".") != 2:
             return None
@@ -375,7 +378,7 @@ class IdentityProvider:
         return Principal(name, max(scopes, key=list(Scope).index), Credential(expires_at=until)), until
 
     async def _current_keys(self, *, fresh: bool) -> KeySet | None:
-        """Return the provider's keys, requested again when they are old or a signature fits none of them."""
+        """Return the provider's keys; request them again if they are old, or if `fresh` asks for it."""
         async with self._turn:
             kept_s = _ASK_AGAIN_S if fresh or self._keys is None else _KEYS_KEPT_S
             if self._clock() - self._asked_at > kept_s:
@@ -420,7 +423,7 @@ class IdentityProvider:
 
 
 def _checked(token: str, keys: KeySet) -> dict[str, Any] | None:
-    """Return the claims of a token with a valid signature and times."""
+    """Return the claims of a token; None if its signature or its times are invalid."""
     from joserfc import errors, jwt
 
     try:
@@ -432,7 +435,7 @@ def _checked(token: str, keys: KeySet) -> dict[str, Any] | None:
 
 
 def _person_name(claims: Mapping[str, Any]) -> str | None:
-    """Return the name of a person: an e-mail address only if the provider has verified it."""
+    """Return the name of a person: the e-mail address if the provider verified it, else the identifier `sub`."""
     is_verified = claims.get("email_verified") is True and isinstance(claims.get("email"), str)
     kind = "email" if is_verified else "sub"
     name = claims.get(kind)
@@ -441,14 +444,14 @@ def _person_name(claims: Mapping[str, Any]) -> str | None:
 
 
 def _moment(expires: Any) -> datetime | None:
-    """Return the expiry of a token; the latest possible time for a number that is no date."""
+    """Return the expiry of a token; if the number is not a valid time, the latest possible time."""
     if isinstance(expires, bool) or not isinstance(expires, int | float) or expires != expires:
         return None
     return datetime.fromtimestamp(expires, UTC) if expires < _LAST.timestamp() else _LAST
 
 
 def _roles(claims: Mapping[str, Any], claim: str) -> list[str]:
-    """Return the roles in a token; dots in the claim's name lead into objects, unless the name exists as it stands."""
+    """Return the roles in a token; dots in the claim's name select nested objects, unless that claim exists."""
     roles: Any = claims.get(claim)
     if roles is None:
         roles = claims

@@ -1,4 +1,4 @@
-"""The client for scripts that are not async: every operation, run on an event loop in a thread of its own."""
+"""The client for scripts that are not async: every operation, run on an event loop in a separate thread."""
 
 import asyncio
 import threading
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class BlockingRowen:
-    """A client whose operations return when they are done; iterators are plain iterators."""
+    """A client whose operations block until they are done, and whose iterators are plain iterators."""
 
     def __init__(self, rowen: Rowen) -> None:
         self.rowen = rowen
@@ -43,7 +43,7 @@ class BlockingRowen:
         return f"<BlockingRowen {'closed' if self._loop.is_closed() else 'open'}>"
 
     def close(self) -> None:
-        """End worker processes and close the database; again, it does nothing."""
+        """Stop worker processes and close the database; a second call does nothing."""
         if self._loop.is_closed():
             return
         try:
@@ -57,7 +57,7 @@ class BlockingRowen:
         self._loop.close()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Wait for any coroutine of `rowen`, also one of your own; Ctrl-C cancels it."""
+        """Run a coroutine of `rowen`, or one of your own, and return its result; Ctrl-C cancels it."""
         tasks: list[asyncio.Task[Any] | None] = []
 
         async def run() -> T:
@@ -75,7 +75,8 @@ class BlockingRowen:
         try:
             return future.result()
         except KeyboardInterrupt:
-            # Left to itself it would go on, and hold its source, behind a caller who believes that it has ended.
+            # Otherwise the operation would continue, and keep its source locked, although the caller believes that it
+            # has ended.
             self._loop.call_soon_threadsafe(cancel)
             wait([future])
             raise
@@ -89,7 +90,7 @@ class BlockingRowen:
         return [*super().__dir__(), *GROUPS, *VERBS]
 
     def _offered(self, value: Any) -> Any:
-        """Return the blocking form of a group or an operation."""
+        """Return the blocking form of a group or an operation; any other value is returned unchanged."""
         if isinstance(value, ResourceGroup):
             return BlockingGroup(self, value)
         if not callable(value):
@@ -113,7 +114,7 @@ class BlockingRowen:
 
 
 class BlockingGroup:
-    """The operations of one resource, each of which returns when it is done."""
+    """The operations of one resource as blocking calls."""
 
     def __init__(self, blocking: BlockingRowen, group: ResourceGroup) -> None:
         self._blocking = blocking
@@ -125,7 +126,7 @@ class BlockingGroup:
         return self._blocking._offered(getattr(self._group, name))  # noqa: SLF001 (a part of that class)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Call the group's usual operation, where it has one: `r.changes(since=0)`."""
+        """Call the group's main operation, if it has one: `r.changes(since=0)`."""
         return self._blocking._offered(self._group.__call__)(*arguments, **named)  # type: ignore[operator]  # noqa: SLF001
 
     def __dir__(self) -> Iterable[str]:
@@ -143,9 +144,9 @@ async def _next(iterator: AsyncIterator[T], end: object) -> T | object:
 
 
 def _close_at_exit(opened: BlockingRowen) -> None:
-    """Close it when the program ends.
+    """Close the client when the program ends.
 
-    What `atexit` has is called when threads can no longer be started, and closing needs some.
+    Functions registered with `atexit` run when threads can no longer be started, but closing starts some.
     """
     threading._register_atexit(opened.close)  # type: ignore[attr-defined]  # noqa: SLF001 (there is no public way)
 
@@ -153,6 +154,6 @@ def _close_at_exit(opened: BlockingRowen) -> None:
 def open_blocking(settings: Settings | None = None, **flags: Any) -> BlockingRowen:
     """Open Rowen for a script or a notebook: `r = rowen.open_blocking()`, then `r.sync("./docs")`.
 
-    It closes when the program ends; before that with `r.close()`, or at the end of `with rowen.open_blocking() as r:`.
+    The client is closed when the program ends, or earlier by `r.close()` or `with rowen.open_blocking() as r:`.
     """
     return BlockingRowen(Rowen(settings or load(**flags)))

@@ -1,4 +1,4 @@
-"""The change log: reading it after a number, and following it."""
+"""The change log: read it after a number, and follow it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rowen.operations.parameters import After, Limit, OnlyChangeKinds, OnlySource, RunId, SearchWords, SinceChange
 
-# What a run changed is logged before it is closed; facts that are extracted for it follow within the hour.
+# The changes of a run are logged before the run is closed; facts extracted for the run follow within the hour.
 _SETTLING = timedelta(hours=1)
 
 
@@ -63,7 +63,7 @@ class Changes(ResourceGroup):
                     missing = problem
             lines = await changes.newest(c, before=place[0] if place else None, limit=limit + 1, **how)
             if missing is not None and not lines and not await changes.has_run(c, run):
-                # The lines of a run stay longer than the run.
+                # The lines of a run are kept longer than the run.
                 raise missing
         return page_of(lines, limit, listing, lambda change: [change.number])
 

@@ -1,4 +1,4 @@
-"""Circuit breakers of all processes: listing and resetting them."""
+"""Circuit breakers of all processes: list and reset them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from msgspec import Meta
 
 
-# The kinds of embedders that call nobody.
+# Kinds of embedders that send no requests.
 _LOCAL = frozenset({embedders.NONE, "local"})
 
 
@@ -48,12 +48,12 @@ class Circuits(ResourceGroup):
         self._engine.circuits.reset(name)
         async with self._engine.database.transaction() as c:
             await hosts.reset_circuits(c, name)
-            # Jobs begin only after every process has closed the circuit; before that they would fail again.
+            # Jobs start only after every process has closed the circuit; earlier they would fail again.
             await queue.hasten_held_up(c, wait_s=2 * BEAT_S)
         return [circuit for circuit in named if circuit.state != "closed"]
 
     async def _providers(self, c: Connection) -> list[tuple[CircuitKind, str]]:
-        """Return the providers that the settings or the database name."""
+        """Return the providers in the settings and in the database."""
         providers: list[tuple[CircuitKind, str]] = []
         model = await embeddings.active(c)
         spec = wanted_spec(self._engine.settings) or (spec_of(model) if model is not None else None)

@@ -1,4 +1,4 @@
-"""The database, the parse workers and the kinds: their state, and maintenance."""
+"""The database, the parse workers and the kinds of sources: their state, and maintenance."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class DatabaseCare(ResourceGroup):
 
 
 def kinds() -> tuple[str, ...]:
-    """Return the kinds of sources; raise if the code of one cannot be imported."""
+    """Return the kinds of sources; raise an error if the code of a kind cannot be imported."""
     for kind in registry.kinds():
         registry.connector(kind)
     return registry.kinds()
@@ -119,7 +119,7 @@ def server_status(settings: Settings) -> ServerStatus:
 
 
 def stop_server(settings: Settings) -> bool:
-    """Stop an embedded server that still runs; return whether there was one."""
+    """Stop an embedded server that is still running; return whether there was one."""
     return _server(settings).stop()
 
 

@@ -1,4 +1,4 @@
-"""Declarations of sources in a file or a message: validated as a whole, then added, changed and removed."""
+"""Declarations of sources in a file or a message: validated together, then applied by adding, changing and removing."""
 
 import asyncio
 import re
@@ -29,9 +29,9 @@ from rowen.store import sources
 from rowen.store.database import Connection
 
 Found: TypeAlias = tuple[str, str] | str
-"""The kind and source URL that were found at an address, or why none was."""
+"""The kind and source URL that a probe found at an address, or the reason why it found none."""
 
-# The second is the word of other harvesters.
+# Other harvesters use the name `portals`.
 _LISTS = ("source", "portals")
 _WHEN = ("every", "cron", "tz", "during")
 _OPTIONS = ("profile", "language", "aliases", "landing_page")
@@ -47,20 +47,20 @@ _TYPES: Mapping[str, type] = {
 }
 _WORDS = {str: "a text", bool: "true or false", dict: "a table", list: "a list"}
 _ENTRY = re.compile(r"^[ \t]*\[\[[ \t]*(source|portals)[ \t]*\]\]", re.MULTILINE)
-# 379 portals fill 47 kB. The parser takes up to 2.5 s for so much, in a thread.
+# 379 portals take 47 kB. The parser takes up to 2.5 s for this size, in a thread.
 _MOST_CHARS = 1_000_000
-# A database with ten times as many sources works; the largest aggregators know 3,000 portals.
+# A database works with ten times as many sources; the largest aggregators list 3,000 portals.
 _MOST_ENTRIES = 10_000
 _SPLIT = "Declare the sources in several files, without --prune."
-# Who mends a file by hand needs no more; a hostile one would have an answer of fifty times its size.
+# A longer list would not help a user; for a hostile file it would be fifty times as long as the file.
 _MOST_PROBLEMS = 50
-# A portal takes up to twenty seconds to be found out; at eight a time, three hundred slow ones take ten minutes.
+# Probing a portal takes up to twenty seconds; with eight at a time, three hundred slow portals take ten minutes.
 _AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """One declared source. `enabled` None leaves its state as it is, `schemas` None its schemas.
+    """One declared source. If `enabled` is None, its state is not changed; if `schemas` is None, its schemas are not.
 
     `twice` allows a second source of the same portal. Without a kind the address is probed, and only name and address
     are read.
@@ -77,11 +77,11 @@ class Declared:
 
     @property
     def schedule_text(self) -> str | None:
-        """The schedule as it is stored."""
+        """The schedule in its stored form; None if there is none."""
         return str(self.schedule) if self.schedule else None
 
     def state(self, source: Source) -> SourceState:
-        """Return the declared state of a source, or its present one."""
+        """Return the declared state of a source; its current state if none is declared."""
         if self.enabled is None:
             return source.state
         return "active" if self.enabled else "paused"
@@ -89,7 +89,7 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """Declared sources in the form of a file; `lines` are those of its entries, if it is a file."""
+    """Declared sources in the form of a file; `lines` are the line numbers of its entries, if they come from a file."""
 
     whole: Mapping[str, Any]
     called: str = "The declaration"
@@ -110,7 +110,7 @@ class Declaration:
 
     @classmethod
     def of_text(cls, text: str, *, called: str = "The declaration") -> "Declaration":
-        """Return the declaration in a text."""
+        """Return the declaration in a text; `called` is its name in errors."""
         if len(text) > _MOST_CHARS:
             raise UsageError(f"{called} has more than {_MOST_CHARS:,} characters. Nothing was changed.", hint=_SPLIT)
         try:
@@ -125,9 +125,9 @@ class Declaration:
         return cls(whole, called, lines)
 
     def read(self, reach: Reach, found: Mapping[str, Found] | None = None) -> list[Declared]:
-        """Return the declared sources; raise all problems at once.
+        """Return the declared sources; raise one error with all problems.
 
-        `found` are the results of probes; without it, addresses without a kind are left for later.
+        `found` has the results of probes. Without it, sources without a kind are returned without one.
         """
         declared: dict[str, Declared] = {}
         wrong: list[str] = []
@@ -151,7 +151,7 @@ class Declaration:
         return list(declared.values())
 
     def _entries(self) -> list[tuple[int, Any]]:
-        """Return all entries with their lines; line 0 if an entry is not a table."""
+        """Return all entries with their line numbers; the number is 0 if an entry is not a table."""
         unknown = [name for name in self.whole if name not in _LISTS]
         if unknown:
             raise UsageError(
@@ -174,7 +174,7 @@ class Declaration:
 def _problems(
     entry: Any, declared: dict[str, Declared], reach: Reach, found: Mapping[str, Found] | None
 ) -> Iterator[str]:
-    """Yield the problems of an entry; without any, it is added to the declared sources."""
+    """Yield the problems of an entry; if there are none, add it to the declared sources."""
     if not isinstance(entry, Mapping):
         yield "is no table."
         return
@@ -263,7 +263,7 @@ def _declared(entry: Mapping[str, Any], reach: Reach, found: Mapping[str, Found]
 
 
 class Step(NamedTuple):
-    """The change of one source: declared, stored, and its schemas if they change."""
+    """The change of one source: the declared and the stored source, and its schemas if they change."""
 
     applied: AppliedSource
     declared: Declared | None
@@ -277,7 +277,10 @@ class SourceDeclarations(ResourceGroup):
     async def apply(
         self, declaration: Path | str | Mapping[str, Any], *, dry_run: bool, prune: bool, reach: Reach
     ) -> list[AppliedSource]:
-        """Make the sources match the declarations in a file, a text or values: `sources.apply`, `sources.declare`."""
+        """Make the sources match the declarations in a file or text, or given as values.
+
+        The operations are `sources.apply` and `sources.declare`.
+        """
         match declaration:
             case Path():
                 whole = await asyncio.to_thread(Declaration.of_file, declaration)
@@ -285,7 +288,7 @@ class SourceDeclarations(ResourceGroup):
                 whole = await asyncio.to_thread(Declaration.of_text, declaration)
             case _:
                 whole = Declaration(declaration)
-        # Ten thousand sources take seconds to check, so that is done beside the event loop.
+        # Checking ten thousand sources takes seconds, so a thread does it.
         declared = await asyncio.to_thread(whole.read, reach)
         if unclear := [source for source in declared if not source.kind]:
             async with self._database.connection() as c:
@@ -314,7 +317,7 @@ class SourceDeclarations(ResourceGroup):
 
 
 async def _probe_all(declared: Sequence[Declared], stored: Sequence[Source], settings: Settings) -> dict[str, Found]:
-    """Probe each address; return what is there, or why that is unknown."""
+    """Probe each address; return what was found there, or the reason why that is unknown."""
     places = asyncio.Semaphore(_AT_ONCE)
     by_name = {source.name: source for source in stored}
 
@@ -352,7 +355,7 @@ def _steps(declared: Sequence[Declared], stored: Sequence[Source], *, prune: boo
     for entry in declared:
         known = by_name.get(entry.name)
         if known is None and len(same := unnamed.get((entry.kind, entry.url), [])) == 1:
-            # The only source at its address that no entry names was renamed.
+            # If a single source with this address is not named by any entry, it was renamed.
             known = same.pop()
         if known is None:
             paused = {"state": (None, "paused")} if entry.enabled is False else {}
@@ -396,7 +399,7 @@ def _compare(entry: Declared, source: Source) -> AppliedSource:
 
 
 async def _with_schemas(c: Connection, called: str, plan: Sequence[Step]) -> list[Step]:
-    """Return the plan with the schemas of the sources; raise all problems at once."""
+    """Return the plan completed by the schemas of the sources; raise one error with all problems."""
     steps, wrong = [], []
     for step in plan:
         source, applied, schemas = step.source, step.applied, None
@@ -420,7 +423,7 @@ async def _with_schemas(c: Connection, called: str, plan: Sequence[Step]) -> lis
 
 
 def _check(called: str, plan: Sequence[Step], stored: Sequence[Source], reach: Reach) -> None:
-    """Refuse secrets or folders of this machine that were not agreed to before, and portals that are declared twice."""
+    """Raise an error for secrets or folders that were not allowed before, and for portals that are declared twice."""
     wrong = [
         f"  {entry.name}: {reached}, for {entry.url}"
         for _, entry, source, _ in plan
@@ -462,7 +465,7 @@ async def _write(c: Connection, plan: Sequence[Step]) -> None:
             try:
                 listing = registry.check_options(source.kind, dict(source.options)).listing()
             except UsageError:
-                # The stored options belong to another version.
+                # The stored options belong to another version of Rowen.
                 listing = None
             keeps = listing == registry.check_options(entry.kind, dict(entry.options)).listing()
             await sources.edit(c, source.id, name=entry.name, **stored, keep_cursor=keeps)

@@ -1,4 +1,4 @@
-"""Pending deletions: listing, confirming and rejecting them."""
+"""Pending deletions: list, accept and reject them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Discovery: a brief probe finds the kind of an address, whether a package exists, and whether the portal is a source.
+"""Discovery: probe an address for its kind, check whether a package exists, and detect sources of the same portal.
 
 Two addresses belong to one portal if they differ only by scheme, `www.`, a final slash or the name of an index, if one
-redirects to the other, if the portal names the other as its own, or if the option `aliases` says so.
+redirects to the other, if the portal names the other as its own, or if the option `aliases` lists the other.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _SCHEME = re.compile(r"https?://(?:www\.)?", re.IGNORECASE)
 
 
 class Site(NamedTuple):
-    """The parts of a source that identify its portal."""
+    """The parts of a source that identify its portal: kind, URL and options."""
 
     kind: str
     url: str
@@ -42,7 +42,7 @@ class Site(NamedTuple):
 
     @property
     def names(self) -> set[str]:
-        """Return all names of the portal."""
+        """Return all names by which the portal is known."""
         aliases = self.options.get("aliases")
         addresses = [self.url, *self.also, *(aliases if isinstance(aliases, list | tuple) else ())]
         connector = registry.connector(self.kind)
@@ -51,7 +51,7 @@ class Site(NamedTuple):
 
     @property
     def listing(self) -> dict[str, Any] | None:
-        """Return the part of the portal that is read; None if the options belong to another version."""
+        """Return the options that select a part of the portal; None if they belong to another version of Rowen."""
         try:
             return registry.check_options(self.kind, dict(self.options)).listing()
         except UsageError:
@@ -72,7 +72,10 @@ class SameAs(NamedTuple):
 
 
 def same_as(site: Site, sources: Iterable[Source], *, whatever_is_read: bool = True) -> Source | None:
-    """Return the source of the same portal and kind; unless `whatever_is_read`, only one that reads the same part."""
+    """Return the existing source of the same portal and kind, if there is one.
+
+    Unless `whatever_is_read` is set, the source must also read the same part of the portal.
+    """
     of_kind = [source for source in sources if source.kind == site.kind and source.kind in registry.kinds()]
     names = site.names if of_kind else set()
     for source in of_kind:
@@ -84,7 +87,7 @@ def same_as(site: Site, sources: Iterable[Source], *, whatever_is_read: bool = T
 
 
 class KnownParts:
-    """The parts of portals that sources read, indexed, so that a lookup costs the same among ten thousand."""
+    """An index of the parts of portals that sources read; a lookup takes the same time among ten thousand sources."""
 
     def __init__(self, sources: Iterable[Source]) -> None:
         self._by_key: dict[tuple[str, str, str], tuple[int, Source]] = {}
@@ -98,7 +101,7 @@ class KnownParts:
                 self._by_key.setdefault(key, (len(self._by_key), source))
 
     def find(self, site: Site) -> Source | None:
-        """Return the first source that reads the same part of the same portal."""
+        """Return the first source that reads the same part of the same portal; None if there is none."""
         known = [self._by_key[key] for key in _keys(site) if key in self._by_key]
         return min(known, key=itemgetter(0))[1] if known else None
 
@@ -109,7 +112,7 @@ def _keys(site: Site) -> set[tuple[str, str, str]]:
 
 
 def name_of(url: str) -> str:
-    """Return a web address without insignificant parts; empty if it is none."""
+    """Return a web address without the parts that do not matter; empty if `url` is not a web address."""
     if not _SCHEME.match(url):
         return ""
     try:
@@ -120,10 +123,10 @@ def name_of(url: str) -> str:
 
 
 LIMIT_S = 20.0
-"""Twelve requests to a slow portal; a person who typed `rowen add` waits that long once."""
+"""The time for twelve requests to a slow portal; a user of `rowen add` waits so long only once."""
 
 MOST_DELAY_S = 0.2
-"""A few requests, one after the other, may come a little quicker than those of a walk."""
+"""The maximum delay between requests of a probe: a few requests may follow each other faster than those of a walk."""
 
 # Too Many Requests.
 _BUSY = 429
@@ -150,32 +153,32 @@ _NAMES = {
 
 
 class Discovery(NamedTuple):
-    """The kind that was found at an address."""
+    """The kind that was detected at an address."""
 
     kind: str
     url: str
 
     @property
     def words(self) -> Hint:
-        """Describe the result, and how to choose otherwise."""
+        """Describe the result, and how to choose another kind."""
         text = f"Found {_NAMES.get(self.kind, 'a source')} at {self.url}: kind {self.kind}. "
         return Hint(text, action("add", self.url, kind="web"), " crawls the site instead.")
 
 
 class Unconfirmed(NamedTuple):
-    """A source that was added although its existence could not be confirmed, with the reason."""
+    """A source that was added although its existence could not be confirmed, and the reason."""
 
     address: str
     why: str
 
     @property
     def words(self) -> Hint:
-        """Describe what is unknown, and the consequence."""
+        """Describe what could not be confirmed, and the consequence."""
         return Hint(f"Nobody could tell whether there is {self.address}: {self.why} It is kept; a sync will tell.")
 
 
 class Recognised(NamedTuple):
-    """Kind and URL of a source, and further addresses of the same portal: its redirect target, its own name."""
+    """The kind and URL of a source, and other addresses of the same portal: its redirect target, its own name."""
 
     kind: str
     url: str
@@ -186,12 +189,12 @@ Announce = Callable[[Discovery | Unconfirmed | SameAs], None]
 
 
 async def discover(url: str, settings: Settings, *, held_kinds: Container[str] = ()) -> Recognised | None:
-    """Return the kind that recognises an address by a probe, and its URL; None if that takes too long.
+    """Return the kind and URL that a probe of an address finds; None if the probe takes too long.
 
-    The portal's own name is requested only if other sources of its kind exist. Raises if the address does not answer,
-    or reports an outage.
+    The portal's own name is requested only if other sources of this kind exist. Raise an error if the address does not
+    answer or reports an outage.
     """
-    # They load aiohttp, which a sync of a folder does not need.
+    # These imports load aiohttp, which a sync of a folder does not need.
     from rowen.connectors.probe import Probe
     from rowen.net.client import Client
 
@@ -217,14 +220,17 @@ async def discover(url: str, settings: Settings, *, held_kinds: Container[str] =
 
 
 async def confirm(engine: Engine, source: Source, *, address: str) -> Unconfirmed | None:
-    """Check that a package exists; raise if it does not. A registry that does not answer is ignored."""
+    """Check that a package exists; raise an error if it does not, or if the address is wrong.
+
+    Return `Unconfirmed` if the registry does not answer.
+    """
     try:
         async with asyncio.timeout(LIMIT_S):
             await engine.confirm(source)
     except SourceGoneError as problem:
         raise SourceGoneError(f"{problem} Nothing was added.", hint=problem.hint) from problem
     except RowenError as problem:
-        # That pip or npm are not set up says nothing of the package; other mistakes are those of who adds it.
+        # A missing setup of pip or npm proves nothing about the package; other usage errors are the user's.
         if isinstance(problem, UsageError) and not isinstance(problem, ConfigurationError):
             raise
         return Unconfirmed(address, str(problem))
@@ -234,7 +240,7 @@ async def confirm(engine: Engine, source: Source, *, address: str) -> Unconfirme
 
 
 def kept_as(url: str, sources: Iterable[Source]) -> Source | None:
-    """Return the source that already has an address: as a web site, or as the kind found before."""
+    """Return the existing source of an address, as a web site or as the kind found before; None if there is none."""
     installed = [source for source in sources if source.kind in registry.kinds()]
     installed.sort(key=lambda source: source.kind != "web")
     same = (source for source in installed if registry.accepted(url, registry.connector(source.kind)) == source.url)

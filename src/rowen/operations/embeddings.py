@@ -1,4 +1,4 @@
-"""Embedding models: computing vectors, switching models, dropping old ones."""
+"""Embedding models: compute vectors, switch models, and delete old models."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from rowen.harvest.embed import Embedding, Spent
     from rowen.operations.parameters import Limit, OnlySources
 
-# As long as the tries of a job take: what takes longer to be repaired is a matter of the schedule, or of a person.
+# As long as the tries of a job; a longer outage is a matter for the schedule or for a user.
 PATIENCE_S = 1_800.0
 
 CHARS_PER_TOKEN = 4
-"""English prose, for an estimate; requests are cut by a smaller figure, to be on the safe side."""
+"""The value for English prose, used for estimates; requests are divided with a smaller value, to be safe."""
 
 
 class Embeddings(ResourceGroup):
@@ -105,7 +105,7 @@ class Embeddings(ResourceGroup):
         self, name: Annotated[str, Meta(description="A sentence model: `owner/model[@revision]`.")]
     ) -> FetchedModel:
         """Download a sentence model, `owner/model[@revision]`, from the hub of the settings into the data folder."""
-        # Every sync asks this group for remarks, and needs no hub.
+        # Every sync asks this group for remarks, but needs no hub, so the import is here.
         from rowen.enrich.hub import fetch_model, hub_address
         from rowen.net.client import Client
 
@@ -147,7 +147,10 @@ class Embeddings(ResourceGroup):
         )
 
     def _meant(self, active: Model | None, flags: Spec) -> Spec:
-        """Return the wanted model: flags before settings before the database, without options of other kinds."""
+        """Return the specification of the wanted model, from flags, else from settings, else from the database.
+
+        Options of another kind of embedder are ignored.
+        """
         wanted = wanted_spec(self._settings)
         bases = [base for base in (wanted, spec_of(active) if active else None, DEFAULT) if base is not None]
         kind = flags.kind or bases[0].kind
@@ -181,7 +184,7 @@ class Embeddings(ResourceGroup):
         observe: Callable[[EmbeddingProgress], None] | None,
         sources: Sequence[int],
     ) -> tuple[Spent, EmbeddingError | None]:
-        """Embed until everything has a vector and search has switched; wait for another process that embeds."""
+        """Embed until all passages have vectors and the search has switched; wait for another process that embeds."""
         from rowen.harvest.embed import Spent
 
         spent = Spent()

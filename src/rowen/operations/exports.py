@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# A page's facts have a kilobyte: as many as a statement fetches at no noticeable cost.
+# The facts of a page take a kilobyte; one statement can fetch this number at no noticeable cost.
 _FACTS_AT_ONCE = 1_000
 _RESERVED = frozenset({"identity", "manifest", "coverage", "changes", "items", "withdrawn"})
 
@@ -254,7 +254,7 @@ def _check(form: str, *, excel: bool, joint: bool) -> None:
 async def _rows(
     index: Snapshot, names: Sequence[str], limit: int | None, record_kinds: Sequence[str]
 ) -> AsyncGenerator[tuple[Exported, list[tuple[Any, ...]]]]:
-    """Yield the rows of all sources or some, up to a limit."""
+    """Yield the rows of all sources, or of those in `names`, up to a limit."""
     left = limit
     for source in await index.sources():
         if names and source.name not in names:
@@ -277,7 +277,7 @@ async def _some(
 
 
 async def _write_changes(work: SnapshotWork, index: Snapshot) -> None:
-    """Write the changes since a number; those since an earlier folder are computed at the end."""
+    """Write the changes after a number of the log; changes since an earlier folder are computed at the end."""
     if work.changes is None or work.since is None:
         return
     if work.since > work.last_change:
@@ -335,7 +335,7 @@ def _write(work: SnapshotWork, written: WrittenSource, rows: list[tuple[Any, ...
 
 
 async def _ahead(batches: AsyncGenerator[list[tuple[Any, ...]]]) -> AsyncGenerator[list[tuple[Any, ...]]]:
-    """Yield the same batches, and fetch the next one while the current one is written.
+    """Yield the same batches; the next batch is fetched while the caller writes the current one.
 
     A running fetch is awaited, never cancelled: cancellation would break the connection and leave its cursor open.
     """
@@ -349,7 +349,7 @@ async def _ahead(batches: AsyncGenerator[list[tuple[Any, ...]]]) -> AsyncGenerat
 
 
 async def _in_thread(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """Run a function in a thread; when cancelled, wait for its end, so that no file is in use."""
+    """Run a function in a thread; if cancelled, wait until the function has ended, so that no file is in use."""
     task = asyncio.ensure_future(asyncio.to_thread(function, *arguments, **named))
     try:
         return await asyncio.shield(task)
@@ -359,7 +359,7 @@ async def _in_thread(function: Callable[P, T], *arguments: P.args, **named: P.kw
 
 
 def _file_name(source: str, taken: set[str]) -> str:
-    """Return a unique file name for a source that every file system accepts."""
+    """Return a file name for a source that is unique and valid on every file system."""
     wanted = re.sub(r"[^A-Za-z0-9._-]+", "-", source).strip("-.")[:100] or "source"
     name, number = wanted, 2
     while name.lower() in taken:
@@ -369,7 +369,7 @@ def _file_name(source: str, taken: set[str]) -> str:
 
 
 def finish(work: SnapshotWork, to: Path) -> Export:
-    """Write manifest, coverage, report and changelog."""
+    """Write manifest, coverage, report and changelog; return the result of the export."""
     earlier, changes = work.earlier, work.changes
     if changes is not None:
         if earlier is not None:
@@ -417,7 +417,7 @@ def finish(work: SnapshotWork, to: Path) -> Export:
     page = report(reported, whole, work.spread, now=work.now, last_change=work.last_change)
     (work.folder / REPORT).write_text(page, "utf-8", "replace")
     files = [file_facts(path) for path in sorted(work.folder.iterdir()) if not path.name.startswith(".")]
-    # In declarations secrets are references, never values.
+    # In declarations, secrets are references and never values.
     declared = [[s.name, s.kind, s.url, s.options, s.schedule] for s in (written.source for written in work.written)]
     manifest = {
         "format": FORMAT,

@@ -320,7 +320,7 @@ class Extractions(ResourceGroup):
 
 
 def _reading(schema: Schema, how: PageOptions) -> PageReading:
-    """Return how a page is read, from the caller's options."""
+    """Return the settings for reading a page, from the caller's options."""
     if (most := how.get("max_chars")) is not None and most < 1:
         raise UsageError("At least one character of a page has to be read.")
     return PageReading(

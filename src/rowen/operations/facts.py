@@ -1,4 +1,4 @@
-"""The JSON form of everything that operations return, and records without contact details."""
+"""The JSON form of all results of operations, and records without contact details."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from rowen.net.credentials import shown
 
 
 class BeforeAfter(TypedDict):
-    """What something was, and what it is now."""
+    """A value before and after a change."""
 
     before: str
     after: str
 
 
 class PreviewedItem(TypedDict):
-    """One of the first items of a source that is not kept."""
+    """One of the first items of a source that is only previewed."""
 
     url: str
     title: str
@@ -43,7 +43,7 @@ class PreviewedItem(TypedDict):
 
 
 class KeptPassage(TypedDict):
-    """A part of an item."""
+    """One passage of an item."""
 
     heading: list[str]
     anchor: str | None
@@ -51,7 +51,7 @@ class KeptPassage(TypedDict):
 
 
 class FurtherPassage(TypedDict):
-    """One stretch of an item's text that answers: a passage, or neighbours joined."""
+    """A matching part of an item's text: a passage, or several adjacent passages."""
 
     text: str
     heading: tuple[str, ...]
@@ -60,21 +60,21 @@ class FurtherPassage(TypedDict):
 
 
 class JsonForm(NamedTuple):
-    """How the JSON form of a type differs from its fields."""
+    """The differences between the JSON form of a type and its fields."""
 
     fields: str = ""
-    """The names in their order; all fields if empty."""
+    """The names of the fields in their order; if empty, all fields."""
     without: str = ""
     adds: str = ""
-    """Properties beside the fields."""
+    """The names of properties that are added to the fields."""
     inlined: str = ""
-    """A field whose own fields stand beside the others."""
+    """The name of a field whose own fields are added instead of it."""
     values: Mapping[str, tuple[Any, Callable[[Any], Any]]] = {}
-    """Values that are computed, with their types; None stands for the type of the field."""
+    """Functions that compute values, with the types of the results; None stands for the type of the field."""
 
 
 def _stale(thing: Source | Overview) -> float | None:
-    """Return a share rounded to a thousandth: more digits would change with each request and mean nothing."""
+    """Return a share rounded to a thousandth; more digits would differ in each response without a meaning."""
     return None if thing.stale is None else round(thing.stale, 3)
 
 
@@ -88,7 +88,7 @@ FORMS: Mapping[type, JsonForm] = {
     AppliedSource: JsonForm(
         "source action deed kind url changes items schedule",
         values={
-            # The name that `action` had at first.
+            # The original name of `action`, kept for compatibility.
             "deed": (str, lambda applied: applied.action),
             "changes": (
                 dict[str, Any],
@@ -179,13 +179,13 @@ FORMS: Mapping[type, JsonForm] = {
         inlined="wants",
     ),
 }
-"""The types whose JSON form is not that of their fields, or whose schema is named in lists of others."""
+"""The types whose JSON form differs from their fields, or whose schema has a name of its own in lists."""
 
 PLAIN = JsonForm()
 
 
 def names_of(kind: type) -> list[str]:
-    """Return the field names of the JSON form of a dataclass or named tuple."""
+    """Return the field names in the JSON form of a dataclass or named tuple."""
     form = FORMS.get(kind, PLAIN)
     declared = [field.name for field in fields(kind)] if is_dataclass(kind) else kind._fields  # type: ignore[attr-defined]
     without = form.without.split()
@@ -194,7 +194,7 @@ def names_of(kind: type) -> list[str]:
 
 
 def fact(thing: Any) -> dict[str, Any]:
-    """Return plain values for anything that an operation returns; datetimes and paths stay as they are."""
+    """Return the JSON form of a result as plain values; datetimes and paths are not converted."""
     match thing:
         case RowenError() | Run():
             return thing.to_json()
@@ -226,8 +226,8 @@ def _plain(value: Any) -> Any:
 
 
 _HIDDEN = "(hidden)"
-# Where catalogs name a person to write to, such as `vcard:fn`, `maintainer` of CKAN, `individualName` of ISO 19115.
-# Authors and publishers stay: a dataset is cited by them.
+# Fields in which catalogs name a contact person, such as `vcard:fn`, `maintainer` in CKAN, `individualName` in ISO
+# 19115. Authors and publishers are kept, since a dataset is cited by them.
 _PEOPLE = frozenset(
     {"contactname", "contactperson", "familyname", "firstname", "fn", "givenname", "hasfn", "individualname"}
     | {"lastname", "maintainer", "maintainername", "surname"}
@@ -237,13 +237,13 @@ _PEOPLE = frozenset(
 def redacted(value: Any, keys: Sequence[str]) -> Any:
     """Return a record without contact details and credentials, at any depth.
 
-    Values of keys with one of these parts in their names are hidden, and the names of contacts.
+    Values are hidden if the name of their key contains one of `keys`, and so are the names of contacts.
     """
     return _redacted(value, keys, of_contact=False) if keys else value
 
 
 def redacted_at(path: str, value: Any, keys: Sequence[str]) -> Any:
-    """Return the value at a path (JSON Pointer) of a record, redacted as within the whole record."""
+    """Return the value at a path (JSON Pointer), redacted like the same value inside the whole record."""
     parts = path.split("/")
     for part in reversed(parts):
         value = {part: value}
@@ -265,6 +265,6 @@ def _redacted(value: Any, keys: Sequence[str], *, of_contact: bool) -> Any:
         if not is_person and not any(key in plain for key in keys):
             shown_fields[name] = _redacted(field, keys, of_contact=of_contact or "contact" in last)
         else:
-            # An absent value cannot be hidden; that it is there may be known.
+            # An absent value needs no redaction; callers may know whether a value exists.
             shown_fields[name] = field if field in (None, "", [], {}) else _HIDDEN
     return shown_fields

@@ -1,4 +1,4 @@
-"""Publications: the change log as feeds and event streams, all datasets as one catalog; and streams of a server."""
+"""Publications: the change log as feeds and event streams, all datasets as one catalog, and streams of a server."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
     from rowen.operations.parameters import Limit, OnlyChangeKinds, OnlySource, SearchWords
 
-# What is made for looking at it here needs an address too.
+# The address in publications that are only viewed on this machine.
 _LOCAL = "http://127.0.0.1:8400"
-# Readers of feeds keep what they have read; one that looks once a day should miss nothing of a usual day.
+# Feed readers keep the entries that they have read; a reader that polls once a day should miss nothing on a usual day.
 FEED_LINES = 100
-# Records of real portals have 2 to 16 kB: a page is some hundred kB to 2 MB.
+# Records of real portals have 2 to 16 kB, so a page has some hundred kB to 2 MB.
 CATALOG_DATASETS = 100
-# Proxies cut connections that say nothing for a minute.
+# Proxies close connections on which nothing is sent for a minute.
 _KEEP_ALIVE_S = 25.0
 
 
@@ -86,7 +86,7 @@ class Feeds(ResourceGroup):
         """Return a page of the change log as a Linked Data Event Stream: the root, `blocks/3` or `pages/17`."""
         addresses = PublicAddresses(self._base, source)
         level, _, digits = node.partition("/")
-        # A page number has no more digits than a line's.
+        # A page number has no more digits than the number of a line.
         is_page = level in {"blocks", "pages"} and digits.isascii() and digits.isdigit() and len(digits) <= 15
         if node and not is_page:
             raise UsageError(f"{node!r} is no page of the event stream.", hint="Such as blocks/0 or pages/17.")
@@ -195,11 +195,11 @@ async def _need(c: Connection, source: str | None) -> None:
 T = TypeVar("T")
 
 KEEP_ALIVE = b": still here\n\n"
-"""A comment, for proxies that cut silent connections."""
+"""A comment, since proxies close silent connections."""
 
 
 async def until(closing: asyncio.Event, stream: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
-    """Yield from a stream until the server closes, which would otherwise wait for its readers."""
+    """Yield from a stream until the server closes; otherwise the server would wait for its clients."""
     async with aclosing(stream):
         ends = asyncio.ensure_future(closing.wait())
         try:
@@ -222,7 +222,7 @@ async def until(closing: asyncio.Event, stream: AsyncGenerator[bytes]) -> AsyncI
 
 
 async def or_silence(stream: AsyncGenerator[T], silence_s: float) -> AsyncGenerator[T | None]:
-    """Return what a stream gives, and None whenever it gave nothing for so long."""
+    """Yield the values of a stream, and None whenever there was no value for `silence_s`."""
     async with aclosing(stream):
         waiting = asyncio.ensure_future(anext(stream))
         try:

@@ -1,4 +1,4 @@
-"""The operations that an interface hides, with the reasons; it offers all others. Tests and docs read this table."""
+"""The operations that each interface hides, with the reasons; it offers all others. Tests and docs read this table."""
 
 from collections.abc import Mapping
 

@@ -54,9 +54,9 @@ if TYPE_CHECKING:
         SourceName,
     )
 
-# The dozen rarest words tell an item from others; more of them found the same items, slower.
+# The dozen rarest words distinguish an item; more words found the same items, but slower.
 TELLING_WORDS = 12
-# Sorting so many items takes some milliseconds; sorting a million would take a second.
+# Sorting this number of items takes some milliseconds; sorting a million would take a second.
 MOST_SORTED = 5_000
 
 
@@ -75,7 +75,7 @@ class Items(ResourceGroup):
         async with self._database.connection() as c:
             entries = await library.entries(c, key_of(url))
             if not entries and "#" in url:
-                # The link of a search result leads to a passage; the name of a file stands before it.
+                # A search result links to a passage; without the anchor, the link names the file.
                 entries = await library.entries(c, key_of(url.rpartition("#")[0]))
             entries = [entry for entry in entries if source in (None, entry.source)]
             if not entries:
@@ -293,7 +293,7 @@ class Items(ResourceGroup):
 
 
 async def _named(c: Connection, name: str) -> list[Entry]:
-    """Return the item of a landing page, of a source with one item, or at a path within a source."""
+    """Return the items of a landing page, of a source with one item, or at a path within a source."""
     if Address.of(name).is_web:
         mark = page_mark(name)
         return await library.at_page(c, mark) if mark is not None else []
@@ -317,7 +317,7 @@ async def _named(c: Connection, name: str) -> list[Entry]:
 
 
 def _two(url: str, history: Sequence[Revision], older: int | None, newer: int | None) -> tuple[Revision, Revision]:
-    """Return two revisions; before the first one there is an empty one."""
+    """Return two revisions, by default the last two; before the first revision there is an empty one."""
     texts = {revision.number: revision for revision in history}
     newer = max(texts) if newer is None else newer
     older = newer - 1 if older is None else older

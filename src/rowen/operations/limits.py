@@ -1,4 +1,4 @@
-"""Limits of costly work (exports and dumps), for each caller and for the process."""
+"""Limits of expensive requests (exports and dumps), for each caller and for the process."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from rowen.errors import OverloadedError, TooManyRequestsError
 from rowen.model.access import Scope
 from rowen.operations.operation import ResourceGroup, operation
 
-# A small export is done by then.
+# A small export ends within this time.
 _RETRY_S = 5.0
-# Some hundred kB of memory; a forgotten client begins with a full bucket, as a new one does.
+# Some hundred kB of memory; a client that is forgotten starts with a full bucket, like a new client.
 _MOST_CLIENTS = 10_000
 _MINUTE_S = 60.0
 
 
 class CallerLimits(ResourceGroup):
-    """Counters of the costly work in this process."""
+    """Counters of expensive requests in this process."""
 
     def _prepare(self) -> None:
         self._at_once = self._settings.exports_at_once
@@ -59,7 +59,7 @@ class CallerLimits(ResourceGroup):
 
 
 class Buckets:
-    """A token bucket per client: a minute's worth at once, then at a steady rate."""
+    """A token bucket for each client: the quota of a minute may be used at once, then at a steady rate."""
 
     def __init__(self, *, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = float(per_minute)
@@ -73,7 +73,7 @@ class Buckets:
         self.count(client)
 
     def check(self, client: str) -> None:
-        """Raise if there were too many requests, and count nothing."""
+        """Raise `TooManyRequestsError` if there were too many requests; do not count this one."""
         left = self._level(client)
         if left < 1:
             wait_s = (1 - left) / self._rate

@@ -1,4 +1,4 @@
-"""How an operation is declared: a method of a resource group, whose signature is the declaration of its parameters."""
+"""Declare operations: methods of a resource group, whose signatures declare the parameters for all interfaces."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation with the scope that callers need over HTTP or through an assistant.
+    """An operation, with the scope that callers need over HTTP or through an assistant.
 
-    Without a scope the operation is internal: interfaces use it, but offer it to nobody.
+    An operation without a scope is internal: interfaces may use it, but do not offer it to callers.
     """
 
     function: Callable[..., Any]
@@ -27,7 +27,7 @@ class Operation:
 
     @property
     def group(self) -> str:
-        """The name of the resource group, which is that of its module."""
+        """The name of the resource group, which is the name of its module."""
         return self.function.__module__.rpartition(".")[2]
 
     @property
@@ -42,7 +42,7 @@ class Operation:
 
 
 def operation(*, scope: Scope | None) -> Callable[[F], F]:
-    """Declare a method of a group as an operation; nothing is inspected before somebody asks the registry."""
+    """Declare a method of a group as an operation; its signature is inspected only when the registry is used."""
 
     def declare(function: F) -> F:
         vars(function)["operation"] = Operation(function, scope)
@@ -52,7 +52,7 @@ def operation(*, scope: Scope | None) -> Callable[[F], F]:
 
 
 class ResourceGroup:
-    """The operations of one resource. It is created when the client is first asked for it."""
+    """The operations of one resource, created when the client first needs the group."""
 
     def __init__(self, client: Rowen, engine: Engine) -> None:
         self._client = client

@@ -1,6 +1,6 @@
-"""Opaque cursors: the place where a list continues, valid for that list only.
+"""Opaque cursors: the position at which a list continues, valid for that list only.
 
-A caller may forge a cursor, so each part of a place is checked before it reaches a query.
+A caller may forge a cursor, so each part of a position is validated before it is used in a query.
 """
 
 import binascii
@@ -30,23 +30,23 @@ class Page(list[T]):
 
 _KEY = re.compile("[0-9a-f]{64}")
 
-# Guards against mix-ups, not against anybody: four bytes miss one in four billion.
+# Detects mix-ups, but does not protect against attackers: four bytes miss one mix-up in four billion.
 _DIGEST_BYTES = 4
 # A bigint of PostgreSQL.
 _LARGEST = 2**63 - 1
 
 
 def encoded(listing: Any, place: Sequence[Any]) -> str:
-    """Return a cursor for a place; `listing` are plain values that identify the list."""
+    """Return a cursor for a position; `listing` has plain values that identify the list."""
     return urlsafe_b64encode(_digest(listing) + canonical_json(list(place))).decode().rstrip("=")
 
 
 def decoded(
     cursor: str | None, listing: Any, *parts: Callable[[Any], Any], rest: Callable[[Any], Any] | None = None
 ) -> list[Any] | None:
-    """Return the place of a cursor: one value per part.
+    """Return the position in a cursor: one value for each part. Return None without a cursor.
 
-    Raises `UsageError` for a cursor of another list, and for anything else.
+    Raise `UsageError` if the cursor is invalid or belongs to another list.
     """
     if cursor is None:
         return None
@@ -65,35 +65,35 @@ def decoded(
 
 
 def as_number(value: Any) -> int:
-    """Check the number of a row."""
+    """Return the number of a row; raise `ValueError` if it is invalid."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST:
         raise ValueError(value)
     return value
 
 
 def as_score(value: Any) -> float:
-    """Check a number that a ranking orders by."""
+    """Return a score that a ranking orders by; raise `ValueError` if it is invalid."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
         raise ValueError(value)
     return float(value)
 
 
 def as_text(value: Any) -> str:
-    """Check a text that the database can store."""
+    """Return a text that the database can store; raise `ValueError` if it is invalid."""
     if not isinstance(value, str) or letters(value) != value:
         raise ValueError(value)
     return value
 
 
 def as_key(value: Any) -> str:
-    """Check the key of an item in hexadecimal digits."""
+    """Return the key of an item from hexadecimal digits; raise `ValueError` if it is invalid."""
     if not _KEY.fullmatch(as_text(value)):
         raise ValueError(value)
     return str(value)
 
 
 def as_moment(value: Any) -> datetime:
-    """Check a time with its zone."""
+    """Return a time with its time zone; raise `ValueError` if it is invalid."""
     moment = datetime.fromisoformat(as_text(value))
     if moment.tzinfo is None or not 1 < moment.year < 9999:
         raise ValueError(value)
@@ -101,7 +101,7 @@ def as_moment(value: Any) -> datetime:
 
 
 def page_of(rows: Sequence[T], limit: int | None, listing: Any, place: Callable[[T], Sequence[Any]]) -> Page[T]:
-    """Return a page of rows; it has a next one if more than the limit were read."""
+    """Return a page of at most `limit` rows; it has a next page if more than `limit` rows were read."""
     if limit is None or len(rows) <= limit:
         return Page(rows)
     return Page(rows[:limit], encoded(listing, place(rows[limit - 1])))

@@ -1,13 +1,14 @@
 """Types of parameters that several operations share, with their bounds and help texts.
 
-They are read when an interface is built from the registry, and by type checkers; calling an operation imports none.
+They are evaluated when an interface is built from the registry, and by type checkers. Calling an operation does not
+import this module.
 
 `extra` may hold:
-- `flag`: the singular by which REST and the command line call a parameter that may be repeated;
-- `over_http`: the largest value that REST accepts, since whoever calls it is not trusted with more;
-- `wire`: the type in which REST and assistants send a value, and `convert`: the function that reads its text;
+- `flag`: the singular name of a repeatable parameter in REST and on the command line;
+- `over_http`: the largest value that REST accepts, since its callers are less trusted;
+- `wire`: the type of the value that REST and assistants send, and `convert`: the function that parses the value;
 - `default`: the default of a field of a shared record;
-- `local`: the value is decided by the interface and never taken from a caller.
+- `local`: the interface sets the value; a caller never does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,7 @@ from rowen.model.wording import LONGEST_NAME
 
 _LONGEST_ADDRESS = 4000
 _LONGEST_QUERY = 1000
-# Integers and identity columns of PostgreSQL. The change log has room for a number beyond the last.
+# Limits of integers and identity columns in PostgreSQL. The change log leaves room for a number after the last one.
 _MOST = 2**31 - 1
 _MOST_ID = 2**63 - 1
 _MOST_NUMBER = 2**62
@@ -132,7 +133,7 @@ CharacterBudget: TypeAlias = Annotated[
 
 
 class SearchFilters(TypedDict, total=False):
-    """Filters of searches and of lists of items, beside sources and versions."""
+    """The filters of searches and item lists, except sources and versions."""
 
     kinds: Kinds
     tags: Annotated[Sequence[str], Meta(description="Only items with one of these tags.", extra={"flag": "tag"})]
@@ -165,7 +166,7 @@ Prune: TypeAlias = Annotated[bool, Meta(description="Remove the sources that are
 
 
 class When(TypedDict, total=False):
-    """The schedule of a source: `every` or `cron`, in a time zone, only during some hours."""
+    """The schedule of a source: `every` or `cron`, optionally with a time zone and hours of the week."""
 
     every: Annotated[str | None, Meta(description="Interval: `6h`, `1d`, `auto`; `none` removes the schedule.")]
     cron: Annotated[str | None, Meta(description="A cron expression instead: `0 6 * * 1-5`.")]
@@ -199,7 +200,7 @@ class ExtractionOptions(TypedDict, total=False):
 
 
 class PageOptions(TypedDict, total=False):
-    """How one page is fetched and read for facts."""
+    """Settings for fetching one page and reading its facts."""
 
     grounding: Annotated[GroundingMode, Meta(extra={"default": "warn"})]
     rules: Rules | None
@@ -216,7 +217,7 @@ class PageOptions(TypedDict, total=False):
 # Exports.
 Excel: TypeAlias = Annotated[bool, Meta(description="Write CSV that spreadsheets read safely.")]
 
-# What the interface decides.
+# Parameters that the interface sets.
 CallerReach: TypeAlias = Annotated[
     Reach, Meta(description="What of this machine the caller may name.", extra={"local": True})
 ]

@@ -1,6 +1,6 @@
-"""Push: pokes, signed calls, GitHub webhooks and WebSub; interfaces pass headers and bytes, and send the verdict.
+"""Push: pokes, signed calls, GitHub webhooks and WebSub. Interfaces pass headers and bytes, and send the verdict.
 
-Nothing of a body is read before its signature is verified, and a refused caller learns nothing else.
+No part of a body is parsed before its signature is verified, and a rejected caller learns nothing else.
 """
 
 from __future__ import annotations
@@ -49,13 +49,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MOST_BYTES = 5_000_000
-"""A push of two thousand commits; GitHub sends up to 25 MB. What is larger is left to the schedule. Its signature takes
-10 ms, its JSON 100."""
+"""The maximum size of a push: two thousand commits. GitHub sends up to 25 MB; a larger push is ignored, and the
+schedule finds its changes. Verifying the signature takes 10 ms, parsing the JSON 100 ms.
+"""
 MOST_URLS = 1000
-"""In one call: ten times what is looked at one by one, so that all of them mean one look at the whole source."""
+"""The maximum number of URLs in one call. Beyond a tenth of it, the whole source is checked instead of single items."""
 TOLERANCE_S = 300.0
-"""What Standard Webhooks recommends: clocks differ by less, and a replay is of no use after it."""
-_LONGEST_ID = 200  # of a delivery; those of GitHub have 36 letters, others up to 100
+"""The tolerance that Standard Webhooks recommends: clocks differ by less, and a later replay is rejected."""
+_LONGEST_ID = 200  # the id of a delivery; GitHub's ids have 36 characters, others up to 100
 
 _REFUSED = PushVerdict(401, "refused")
 _TOO_LARGE = PushVerdict(413, "too large")
@@ -78,7 +79,7 @@ class Push(ResourceGroup):
         """Sync sources before all that is due: by name, or by URLs that belong to them."""
         by_name = {source.name: source for source in await self._client.sources.list(counted=False)}
         wanted = [Concern(by_name[target]) for target in dict.fromkeys(targets) if target in by_name]
-        # A file may be named by its path.
+        # A file may be given by its path.
         urls = [
             path_url(target) if target.startswith((".", "/", "~")) else Address.of(target).text
             for target in targets
@@ -143,7 +144,7 @@ class Push(ResourceGroup):
         sent = _lowered(headers)
         if len(body) > MOST_BYTES:
             return _TOO_LARGE
-        # Without a push key no pushes are accepted; callers learn no details.
+        # Without a push key no push is accepted; callers learn no details.
         if self._settings.push_key is None:
             return _UNKNOWN
         signature = sent.get("x-hub-signature-256", "")
@@ -242,11 +243,11 @@ class Push(ResourceGroup):
             return PushVerdict(202)
         urls = await self._engine.workers.call(entry_links, body)
         wanted = await concerned(self._engine, [source], urls[:MOST_URLS])
-        # A hub numbers nothing: that one comes too often is all that can be told.
+        # A hub's messages have no ids; only their rate can be limited.
         return await self._take(f"websub:{source.id}", secrets.token_hex(16), wanted or [Concern(source)])
 
     async def _take(self, sender: str, delivery: str, wanted: Sequence[Concern]) -> PushVerdict:
-        """Accept a delivery once, and limit those of one sender; its jobs are written in the same transaction."""
+        """Accept a delivery once, and limit the deliveries of one sender; jobs are created in the same transaction."""
         if len(delivery) > _LONGEST_ID:
             return _UNREADABLE
         per_minute = self._engine.settings.push_per_minute
@@ -286,7 +287,7 @@ def _json_of(body: bytes) -> Any:
 
 
 def _urls_of(value: Any) -> list[str] | None:
-    """Return the URLs of a call; an empty list means the whole source."""
+    """Return the URLs of a call, None if the call is invalid; an empty list means the whole source."""
     inner = value.get("data", value) if isinstance(value, dict) else None
     urls = inner.get("urls") if isinstance(inner, dict) else None
     if not isinstance(urls, list) or len(urls) > MOST_URLS or not all(isinstance(url, str) for url in urls):
@@ -307,7 +308,7 @@ _PARTS: Mapping[str, str] = {
 
 
 def sources_of(event: str, payload: Any, sources: Iterable[Source]) -> Iterator[Source]:
-    """Return the sources that an event of a repository changed."""
+    """Yield the sources that an event of a repository changed."""
     repository = payload.get("repository") if isinstance(payload, dict) else None
     if not isinstance(repository, dict):
         return
@@ -319,7 +320,7 @@ def sources_of(event: str, payload: Any, sources: Iterable[Source]) -> Iterator[
             refs = [str(source.options.get("ref") or "")]
             concerns = event == "push" and _place(source.url) in places
         elif source.kind == "github" and (address := RepositoryAddress.parse(source.url)) is not None:
-            # The tail may begin with a ref that has slashes: any of those that it may be will do.
+            # The tail may begin with a ref that contains slashes, so each possible ref is compared.
             refs = [ref for ref, _ in address.places()] if address.tail else [""]
             concerns = _place(address.repository) in places
         else:
@@ -333,7 +334,7 @@ def sources_of(event: str, payload: Any, sources: Iterable[Source]) -> Iterator[
 
 
 def _is_of(ref: str, payload: dict[str, Any], repository: dict[str, Any]) -> bool:
-    """Return whether a push moved this branch or tag, or the default one if none is named."""
+    """Return whether a push changed this branch or tag; without `ref`, whether it changed the default branch."""
     pushed = str(payload.get("ref") or "")
     if ref in ("", "HEAD"):
         return pushed == f"{_BRANCH}{repository.get('default_branch')}"
@@ -341,7 +342,7 @@ def _is_of(ref: str, payload: dict[str, Any], repository: dict[str, Any]) -> boo
 
 
 def _place(url: Any) -> str:
-    """Return host and path of a repository, for every spelling of its URL; empty for anything else."""
+    """Return host and path of a repository, equal for all notations of its URL; empty for any other text."""
     if not isinstance(url, str):
         return ""
     plain = url.removeprefix("git+")

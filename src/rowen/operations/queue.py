@@ -1,4 +1,4 @@
-"""The queue: jobs, workers, and a worker in this process."""
+"""The queue of jobs, its workers, and a worker in this process."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ class JobQueue(ResourceGroup):
                 raise UsageError(f"Source {name!r} carries no schema, so there is nothing to extract.")
             if wanted is not None and wanted not in carried:
                 raise NotFoundError(f"Source {name!r} carries no schema {wanted!r}, but {', '.join(carried)}.")
-            # Noted here, and not by the job: one that is interrupted does not begin from the start.
+            # The order is stored here rather than by the job, so that an interrupted job does not start from the
+            # beginning.
             for schema_name in carried if everything else ():
                 if wanted in (None, schema_name):
                     await schema_store.extract_again(c, source.id, schema_name)
@@ -139,7 +140,7 @@ class JobQueue(ResourceGroup):
 
         Returns whether this process should restart because it uses too much memory.
         """
-        # The help of `rowen jobs` imports this module for its options.
+        # The help of `rowen jobs` imports this module for its options, so this import must not be at the top.
         from rowen.jobs.worker import Worker
 
         self._worker = Worker(self._engine, places=places, ended=told)

@@ -94,7 +94,7 @@ class Rdf(ResourceGroup):
         return StatementReport(str(to), files, added, removed, last)
 
     async def _next_file(self, name: str, after: int) -> list[StatementChange]:
-        """Return the file after a number, or the rest of one."""
+        """Return the first delta file after a number; if the number is inside a file, return the rest of that file."""
         async with self._database.connection() as c:
             changed = await rdf.changes_after(c, name, after=after, limit=rdf.MOST_IN_A_FILE)
         return [change for change in changed if change.file == changed[0].file]
@@ -211,7 +211,7 @@ class Rdf(ResourceGroup):
 
 
 def _checked(endpoint: str, graph: str | None, headers: Mapping[str, str] | None) -> str | None:
-    """Return the name of the graph; refuse an endpoint or headers that may not be stored."""
+    """Return the name of the graph; raise an error if the endpoint or the headers must not be stored."""
     refuse_unfit({"headers": dict(headers or {})})
     parse(endpoint)
     if secret := exposed_in(endpoint):
@@ -223,6 +223,6 @@ def _checked(endpoint: str, graph: str | None, headers: Mapping[str, str] | None
 
 
 async def _target(c: Connection, source: Source, endpoint: str, graph: str | None) -> StatementTarget:
-    """Return the state of an endpoint; a new one has no number yet."""
+    """Return the state of an endpoint; if the endpoint is new, return its initial state."""
     new = StatementTarget(0, source.id, source.name, endpoint, graph, {}, "once", 0, None, 0, 0, None, None, None)
     return await rdf.target(c, source.id, endpoint, graph) or new

@@ -1,4 +1,4 @@
-"""All operations, with everything that an interface derives from their declarations; read only on demand."""
+"""All operations, with everything that interfaces derive from their declarations; each is read when it is needed."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from rowen.operations import GROUPS
 from rowen.operations.operation import Operation
 
 CONTACTS = Scope.WRITE
-"""The scope that shows names and addresses of contacts in records."""
+"""The scope that is required to see names and addresses of contacts in records."""
 
 SIGNED = frozenset({"push.receive_call", "push.receive_github", "push.receive_websub", "push.verify_websub"})
-"""Operations that take a signature instead of a token."""
+"""Operations whose calls are authenticated by a signature instead of a token."""
 
 _BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length")
 
@@ -38,8 +38,8 @@ _BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_
 class Parameter:
     """One parameter of an operation.
 
-    `type` is what a caller over the wire sends, with its bounds; None for a parameter that only Python code has, such
-    as a callback. `flag` is the spelling of REST and the command line.
+    `type` is the type of the values that remote callers send, with its bounds; None for a parameter of Python code
+    only, such as a callback. `flag` is the name in REST and on the command line.
     """
 
     name: str
@@ -52,27 +52,27 @@ class Parameter:
 
     @property
     def flag(self) -> str:
-        """The name by which REST and the command line call it."""
+        """The name of the parameter in REST and on the command line."""
         return str(self.extra.get("flag", self.name))
 
     @property
     def is_required(self) -> bool:
-        """Whether a caller has to give it."""
+        """Whether a caller must send it."""
         return self.default is inspect.Parameter.empty
 
     @property
     def is_local(self) -> bool:
-        """Whether it is decided in the process, and never by a caller over the wire."""
+        """Whether the process sets it, and a remote caller never does."""
         return self.type is None
 
     def convert(self, value: Any) -> Any:
-        """Return the value for Python that a validated one from a caller stands for, such as a moment for `1d`."""
+        """Convert a validated value from a caller to the Python value: `1d` becomes a moment."""
         return self.extra["convert"](value) if isinstance(value, str) and "convert" in self.extra else value
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The parameters of an operation, and the type of its result, resolved."""
+    """The parameters of an operation and the type of its result, with all annotations resolved."""
 
     operation: Operation
     parameters: Mapping[str, Parameter]
@@ -80,11 +80,11 @@ class Signature:
 
     @property
     def sent(self) -> Iterator[Parameter]:
-        """The parameters that a caller over the wire may send."""
+        """The parameters that a remote caller may send."""
         return (parameter for parameter in self.parameters.values() if not parameter.is_local)
 
     def struct(self, names: Iterable[str] | None = None, *, by_flag: bool = False) -> type[msgspec.Struct]:
-        """Return a struct of the parameters that are sent, or of some of them; unknown fields are refused."""
+        """Return a struct of the parameters that callers send, or of those in `names`; unknown fields are rejected."""
         wanted = None if names is None else set(names)
         fields = {
             parameter.flag if by_flag else parameter.name: parameter
@@ -121,10 +121,10 @@ def operation_named(name: str) -> Operation:
 
 @cache
 def _declared(group: str) -> Mapping[str, Operation]:
-    """Return the operations of a group by the names of their methods, without importing other groups."""
+    """Return the operations of a group by method name, without importing other groups."""
     members = vars(getattr(import_module(f"rowen.operations.{group}"), GROUPS[group]))
     declared = {name: getattr(member, "operation", None) for name, member in members.items()}
-    # An alias of a method, such as `__call__`, declares no operation of its own.
+    # An alias of a method, such as `__call__`, is not an operation of its own.
     return {
         name: operation
         for name, operation in declared.items()
@@ -133,7 +133,7 @@ def _declared(group: str) -> Mapping[str, Operation]:
 
 
 def scope_of(names: Iterable[str]) -> Scope:
-    """Return the scope that all of these operations take together."""
+    """Return the scope that a caller needs for all of these operations."""
     scopes = [operation_named(name).scope for name in names]
     if None in scopes:
         raise LookupError(f"One of {', '.join(names)} is internal and has no scope.")
@@ -166,17 +166,17 @@ def signature_of(name: str) -> Signature:
 def validated(
     name: str, values: Mapping[str, Any], *, names: Iterable[str] | None = None, strict: bool = True
 ) -> dict[str, Any]:
-    """Return untrusted values as arguments of an operation; only those that were sent.
+    """Return untrusted values as arguments of an operation; parameters that were not sent are left out.
 
-    `UsageError` names the parameter that is wrong. Without `strict`, text is read as numbers and truth values, as the
-    query of a URL has it.
+    `UsageError` names the wrong parameter. Without `strict`, text is converted to numbers and booleans, as needed for
+    the query of a URL.
     """
     checked = validated_by(signature_of(name).struct(names), values, strict=strict)
     return {field: getattr(checked, field) for field in values}
 
 
 def struct_of(title: str, parameters: Mapping[str, Parameter]) -> type[msgspec.Struct]:
-    """Return a struct of parameters by the names that callers send; unknown fields are refused."""
+    """Return a struct of parameters with the names that callers send; unknown fields are rejected."""
     fields: list[Any] = []
     for name, parameter in parameters.items():
         default = msgspec.NODEFAULT if parameter.is_required else parameter.default
@@ -185,7 +185,7 @@ def struct_of(title: str, parameters: Mapping[str, Parameter]) -> type[msgspec.S
 
 
 def validated_by(struct: type[msgspec.Struct], values: Mapping[str, Any], *, strict: bool) -> Any:
-    """Return untrusted values as a struct; raise `UsageError`, which names the parameter that is wrong."""
+    """Return untrusted values as an instance of a struct; raise `UsageError`, which names the wrong parameter."""
     try:
         return msgspec.convert(dict(values), struct, strict=strict)
     except msgspec.ValidationError as problem:
@@ -209,7 +209,7 @@ def parameter_of(name: str, hint: Any, default: Any, *, is_positional: bool = Fa
 
 
 def _metas(hint: Any) -> Iterator[Meta]:
-    """Yield the metadata of a type, the outermost first."""
+    """Yield the metadata of a type, outermost first."""
     yield from (meta for meta in reversed(getattr(hint, "__metadata__", ())) if isinstance(meta, Meta))
     if typing.get_origin(hint) is typing.Annotated:
         yield from _metas(hint.__origin__)
@@ -219,7 +219,7 @@ def _metas(hint: Any) -> Iterator[Meta]:
 
 
 def _default_of(hint: Any) -> Any:
-    """Return the default of a field of a shared record, which may be left out."""
+    """Return the default of a field in a shared record; UNSET if it has none."""
     if any("default" in (meta.extra or {}) for meta in _metas(hint)):
         return next(meta.extra["default"] for meta in _metas(hint) if meta.extra and "default" in meta.extra)
     parts = typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else (hint,)
@@ -233,7 +233,7 @@ def _default_of(hint: Any) -> Any:
 
 
 def _on_the_wire(hint: Any, extra: Mapping[str, Any]) -> Any:
-    """Return the type that callers send; None if it is no data."""
+    """Return the type of the values that callers send; None if the values are not data."""
     if "wire" in extra:
         description = next((meta.description for meta in _metas(hint) if meta.description), None)
         return _annotated(extra["wire"], Meta(description=description))
@@ -261,7 +261,7 @@ def _is_union(hint: Any) -> bool:
 
 
 class _Names(dict[str, Any]):
-    """The names that a module imports for type checkers only, each imported when an annotation uses it."""
+    """The names that a module imports for type checkers only; each is imported when an annotation uses it."""
 
     def __init__(self, module: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Runs: starting, cancelling and watching them."""
+"""Runs: start, cancel and watch them."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# More groups of errors than this are not read by anybody.
+# Nobody reads more groups of errors than this.
 MOST_GROUPS = 20
-# A run writes its statistics when it renews its lease, about so often; who looks more often sees nothing more.
+# A run writes its statistics when it renews its lease, at about this interval; polling more often shows nothing new.
 POLL_S = 1.0
 
 
@@ -120,7 +120,7 @@ class Runs(ResourceGroup):
             return done
         ids = {source.name: source.id for source in await self._client.sources.list(counted=False)}
         for place, result in enumerate(done):
-            # The texts of a run may have been embedded after its end.
+            # The texts of a run may have been embedded after the run.
             if isinstance(result, Run) and result.stats.embeddings_pending and result.source in ids:
                 done[place] = await self._engine.embedding.record_spend(result, ids[result.source])
         return done
@@ -176,7 +176,7 @@ class Runs(ResourceGroup):
         if not (how.get("dry_run") or only):
             await schedules.settle(self._database, self._engine.settings, source, run)
         if is_new and run.status == "failed":
-            # An address that does not exist is not kept; one with an outage is.
+            # A source whose address does not exist is removed again; a source with an outage is kept.
             try:
                 await self._engine.probe(source)
             except SourceGoneError as problem:
@@ -226,7 +226,7 @@ class Runs(ResourceGroup):
 
 
 def named(source: Source, url: str) -> str:
-    """Return the URL of an item; a file may be named by its path."""
+    """Return the URL of an item; the item may be given by the path of its file."""
     place = Address.of(url)
     if source.kind == "files" and not place.scheme:
         return path_url(url)
@@ -234,9 +234,9 @@ def named(source: Source, url: str) -> str:
 
 
 class Turns:
-    """A queue of targets, ordered by the number of requests to their host, then by the list.
+    """A queue of targets; first come targets whose host has the fewest running syncs, in the order of the list.
 
-    Sources of one slow host do not delay the others.
+    Sources on one slow host do not delay the others.
     """
 
     def __init__(self, targets: Sequence[str], hosts: Mapping[str, str]) -> None:
@@ -245,7 +245,7 @@ class Turns:
         self._live: Counter[str] = Counter()
 
     def take(self) -> int | None:
-        """Return the index of the next target; None when all are taken."""
+        """Return the index of the next target; None if all targets have been taken."""
         if not self._waiting:
             return None
         chosen = min(self._waiting, key=lambda place: (self._live[self._hosts[place]], place))
@@ -254,7 +254,7 @@ class Turns:
         return chosen
 
     def give_back(self, place: int) -> None:
-        """Mark a target as finished."""
+        """Mark a target as finished; `place` is its index."""
         self._live[self._hosts[place]] -= 1
 
 
@@ -262,7 +262,7 @@ _Key: TypeAlias = tuple[Literal["run", "job", "recent"], int]
 
 
 class _Watched:
-    """The last state of an object, and how many clients watch it."""
+    """The last state of an object, and the number of clients that watch it."""
 
     def __init__(self) -> None:
         self.state: Any = None
@@ -270,7 +270,7 @@ class _Watched:
         self.news = asyncio.Event()
 
     def note(self, state: Any) -> None:
-        """Wake the watchers if the state differs; None if the object was deleted."""
+        """Store a state, and wake the watchers if it differs; the state None means that the object was deleted."""
         if state != self.state:
             self.state = state
             news, self.news = self.news, asyncio.Event()
@@ -286,7 +286,7 @@ class Watches:
         self._polling: asyncio.Task[None] | None = None
 
     async def states(self, key: _Key, first: T) -> AsyncGenerator[T]:
-        """Yield the first state of an object and each new one, until it is deleted."""
+        """Yield the state `first` of an object, and then each new state, until the object is deleted."""
         watched = self._watched.setdefault(key, _Watched())
         watched.readers += 1
         try:

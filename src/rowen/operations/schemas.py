@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from rowen.operations.parameters import SchemaName
 
 INDEX = "registry.json"
-"""Beside the folders of an export: the latest version of each name. It is not needed to read them again."""
+"""The file of an export with the latest version of each schema. It is not needed for reading the schemas again."""
 
-# Ten times what a schema may have: nothing larger is read to find out that it is none.
+# Ten times the maximum size of a schema; a larger file is not read, since it cannot be a schema.
 _MOST_FILE_BYTES = 1_000_000
 
 
@@ -140,7 +140,7 @@ class Schemas(ResourceGroup):
                 (folder / schema.name).mkdir(exist_ok=True)
                 written = json.dumps(dict(schema.definition), indent=2, ensure_ascii=False) + "\n"
                 (folder / schema.name / f"{schema.version}.json").write_text(written, "utf-8")
-            # They are in the order of their versions: the last one of a name is its latest.
+            # Schemas are sorted by version, so the last one of a name is its latest version.
             latest = {schema.name: schema.version for schema in chosen}
             (folder / INDEX).write_text(json.dumps(latest, indent=2) + "\n", "utf-8")
         return chosen
@@ -189,12 +189,12 @@ def _new(ref: str, definition: Mapping[str, Any] | type[BaseModel]) -> Schema:
 
 
 def schema_of(definition: Mapping[str, Any] | type[BaseModel]) -> Schema:
-    """Return a schema that is used once, without a stored name."""
+    """Return a schema for a single use, without storing it under a name."""
     return Schema("facts", "0.0.0", _checked(definition))
 
 
 def _read(path: Path, ref: str | None, prefix: str) -> list[Schema]:
-    """Return the schemas of a file, or of all files of a folder."""
+    """Return the schemas of a file, or of all files in a folder."""
     if path.is_dir():
         files = [(f"{file.parent.name}@{file.stem}", file) for file in sorted(path.glob("*/*.json"))]
     else:
@@ -204,7 +204,7 @@ def _read(path: Path, ref: str | None, prefix: str) -> list[Schema]:
         try:
             read.append(_new(f"{prefix}{name}", _parsed(file)))
         except UsageError as problem:
-            # Of a folder with many it is not plain which one is meant.
+            # The error must name the file, since a folder contains many.
             text = str(problem) if str(file) in str(problem) else f"{file}: {problem}"
             raise UsageError(f"{text} Nothing was added.", hint=problem.hint) from None
     return read
@@ -225,7 +225,7 @@ def _parsed(path: Path) -> dict[str, Any]:
 
 
 def _ref_of(path: Path) -> str:
-    """Return the reference of a file in the layout `name/version.json`."""
+    """Return the reference of the schema in a file, from the path `name/version.json`."""
     ref = f"{path.absolute().parent.name}@{path.stem}"
     try:
         if SchemaRef.parse(ref).is_exact:
@@ -236,13 +236,13 @@ def _ref_of(path: Path) -> str:
 
 
 _KEYS = ("schema", "when", "only_urls", "rules", "learn", "grounding")
-# Longer than any path that people write, and short enough to be matched against each item at no cost worth a word.
+# Longer than any pattern that users write, and short enough to be matched with each item at a negligible cost.
 _LONGEST_PATTERN = 500
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredSchema:
-    """A schema that a file attaches to a source; missing parts have their defaults."""
+    """A schema that a declaration attaches to a source; settings that are not declared have their defaults."""
 
     ref: SchemaRef
     conditions: tuple[str, ...] = ()
@@ -254,7 +254,7 @@ class DeclaredSchema:
 
 @dataclass(frozen=True, slots=True)
 class SchemaStep:
-    """The change of a source's schemas; `before` and `after` are for people."""
+    """The change of a source's schemas; `before` and `after` are descriptions for people."""
 
     before: list[Any]
     after: list[Any]
@@ -263,7 +263,7 @@ class SchemaStep:
 
 
 def declared_schemas(entry: Any) -> tuple[DeclaredSchema, ...]:
-    """Return the schemas in an entry of a file: names or tables."""
+    """Return the schemas that an entry of a declaration file declares, as names or tables."""
     if not isinstance(entry, list):
         raise UsageError('schemas must be a list: ["product@1"], or tables.')
     declared = []
@@ -311,7 +311,7 @@ def _is_texts(value: Any) -> bool:
 
 
 async def plan_schemas(c: Connection, wanted: Sequence[DeclaredSchema], source_id: int | None) -> SchemaStep | None:
-    """Return the change that gives a source its declared schemas; None if there is none."""
+    """Return the change that attaches exactly the declared schemas to a source; None if nothing changes."""
     before = {carried.schema.name: carried for carried in (await schemas.attached(c, source_id) if source_id else ())}
     before_texts = {name: _notation(schema.schema, _as_declared(schema)) for name, schema in before.items()}
     planned: list[tuple[Schema, DeclaredSchema, AttachedSchema | None]] = []
@@ -333,7 +333,7 @@ async def plan_schemas(c: Connection, wanted: Sequence[DeclaredSchema], source_i
 
 
 async def write_schemas(c: Connection, source_id: int, step: SchemaStep) -> None:
-    """Attach the planned schemas. Learned rules stay, unless learning is switched off."""
+    """Apply a planned change. Learned rules are kept, unless learning is switched off."""
     for schema, declared, before in step.carried:
         learned = before.rules if before is not None and declared.learns else {}
         rules = {**{name: rule for name, rule in learned.items() if rule.get("by") != "user"}, **declared.rules}
@@ -346,7 +346,7 @@ async def write_schemas(c: Connection, source_id: int, step: SchemaStep) -> None
 
 
 def _as_declared(carried: AttachedSchema) -> DeclaredSchema:
-    """Return an attached schema as a file would declare it."""
+    """Return an attached schema in the form of a declaration."""
     rules = {name: rule for name, rule in carried.rules.items() if rule.get("by") == "user"}
     ref = SchemaRef(carried.schema.name, carried.schema.number)
     return DeclaredSchema(
@@ -355,7 +355,7 @@ def _as_declared(carried: AttachedSchema) -> DeclaredSchema:
 
 
 def _notation(schema: Schema, declared: DeclaredSchema) -> Any:
-    """Return a schema in the notation of the file: a name, or a table."""
+    """Return a schema in the notation of the declaration file: a name, or a table."""
     options = {
         "when": list(declared.conditions),
         "only_urls": list(declared.only_urls),
@@ -368,7 +368,7 @@ def _notation(schema: Schema, declared: DeclaredSchema) -> Any:
 
 
 def checked_rules(rules: Mapping[str, str] | None) -> dict[str, dict[str, str]]:
-    """Return validated rules."""
+    """Return the user's rules for fields in their stored form; raise `UsageError` if one is invalid."""
     checked = {}
     for name, text in (rules or {}).items():
         try:
@@ -383,7 +383,7 @@ def checked_rules(rules: Mapping[str, str] | None) -> dict[str, dict[str, str]]:
 
 
 def url_patterns(patterns: Sequence[str]) -> list[str]:
-    """Return validated patterns; none if one of them matches every URL."""
+    """Return the URL patterns, validated; an empty list if one of them matches every URL."""
     for pattern in patterns:
         if not pattern.strip() or len(pattern) > _LONGEST_PATTERN or not pattern.isprintable():
             raise UsageError(
@@ -394,7 +394,7 @@ def url_patterns(patterns: Sequence[str]) -> list[str]:
 
 
 def check_fields(schema: Schema, names: Sequence[str]) -> None:
-    """Refuse rules and conditions about fields that the schema does not have."""
+    """Raise `UsageError` for rules and conditions on fields that the schema does not have."""
     unknown = [name for name in names if name not in schema.properties]
     if unknown:
         raise UsageError(

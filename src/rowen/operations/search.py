@@ -1,7 +1,7 @@
-"""Search by words, by meaning, or both, and its results as Markdown for models.
+"""Search by words, by meaning, or both, and results as Markdown for models.
 
-In Markdown, harvested text may try to pass for another result or for instructions. Each passage stands in a fence that
-is longer than any run of backticks in the answer; everything else is one line with escaped Markdown.
+Harvested text in Markdown could imitate another result or give instructions. So each passage is put into a fence that
+is longer than any run of backticks in the answer; all other text is put on one line, with Markdown escaped.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from rowen.store.search.search import RankedItem
 if TYPE_CHECKING:
     from rowen.operations.parameters import SearchFilters
 
-# Each is a look through all words of the index; who mistypes more than four has typed something else.
+# Each correction searches all words of the index; a query with more than four misspelt words is a mistake.
 MOST_CORRECTED = 4
-# From here on, fewer than one candidate in ten keeps its place by words: nobody would see the difference.
+# From this coverage on, fewer than one candidate in ten keeps its rank by words: nobody would see a difference.
 LOW_COVERAGE = 0.9
 
 
 class Start(NamedTuple):
-    """Where a ranking continues: after this place, without the datasets that were shown."""
+    """The position at which a ranking continues, and the datasets that were already shown."""
 
     score: float
     item: int
@@ -51,14 +51,14 @@ class Start(NamedTuple):
 
     @classmethod
     def of(cls, place: list[Any] | None) -> Start | None:
-        """Return the start for the place of a cursor."""
+        """Return the start from the position in a cursor; None without a position."""
         return cls(place[0], place[1], frozenset(place[2:])) if place else None
 
 
 async def answer(
     c: Connection, query: Query, question: QuestionVector, *, filters: Filters, limit: int, start: Start | None = None
 ) -> tuple[Answer, list[Any] | None]:
-    """Return the answer and the place where the ranking continues; None at its end."""
+    """Return the answer, and the position at which the ranking continues; None at the end of the ranking."""
     began = time.perf_counter()
     meaning: Meaning | None = None
     notes: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ async def answer(
         meaning = Meaning(model.id, model.dimensions, model.weight)
     elif model is not None:
         notes = _low_coverage(0)
-    # Twice as many, since datasets and texts that several sources have become one hit.
+    # Twice the limit, since results with the same dataset or text are merged into one hit.
     ask: dict[str, Any] = {"limit": 2 * limit, "filters": filters, "meaning": meaning, "vector": question.vector}
     ask |= {"after": (start.score, start.item) if start else None, "depth": 2 * limit}
     ranked, explanation = await store_search.search(c, query, **ask)
@@ -95,7 +95,7 @@ async def answer(
 
 
 def _low_coverage(coverage: float | None) -> tuple[str, ...]:
-    """Return a note if many of the candidates have no vector."""
+    """Return a note if many of the candidates have no vector; else nothing."""
     if coverage is None or coverage >= LOW_COVERAGE:
         return ()
     note = f"{percent(coverage)} of what has the words has vectors so far, the rest is ranked by words only; "
@@ -105,9 +105,10 @@ def _low_coverage(coverage: float | None) -> tuple[str, ...]:
 async def _grouped(
     c: Connection, ranked: Sequence[RankedItem], shown_before: frozenset[str]
 ) -> list[tuple[Hit, RankedItem, str | None]]:
-    """Return the hits; those of one dataset or one text are one hit: the original if it was found, else the best.
+    """Return the hits; results with the same dataset or the same text are merged into one hit.
 
-    With each hit comes its place in the ranking and the name of its group.
+    The hit is the original listing if it was found, else the best one. Each hit comes with its item in the ranking and
+    the name of its group.
     """
     datasets = [item.item_id for item in ranked if item.dataset]
     groups = await duplicates.groups(c, datasets) if datasets else {}
@@ -134,7 +135,7 @@ async def _grouped(
 
 
 def plain_filters(narrowing: SearchFilters) -> dict[str, Any]:
-    """Return filters as values that identify a list; a span of time stays one, so that its cursors stay valid."""
+    """Return filters as plain values for a cursor; a duration stays a duration, so that the cursor stays valid."""
     return {name: str(value) for name, value in narrowing.items() if value}
 
 
@@ -143,7 +144,7 @@ async def filters_of(
 ) -> Filters:
     """Return the filters for the store.
 
-    An unknown source, kind or language is an error, since no other words would find more; an unknown tag has no items.
+    An unknown source, kind or language raises an error, since no search would find anything. An unknown tag does not.
     """
     rest: dict[str, Any] = dict(narrowing)
     for name in ("tags", "languages", "record_kinds", "kinds", "where"):
@@ -193,11 +194,11 @@ async def filters_of(
 
 
 QUESTION_CHARS = 2_000
-"""About 500 tokens, which every model reads whole; a longer question is a document, and its beginning tells enough."""
+"""About 500 tokens, which every model can read; a longer question is a document, and its beginning is sufficient."""
 
 
 class QuestionVector(NamedTuple):
-    """The vector of a question under the model of search, or why there is none."""
+    """The vector of a question under the active model, or the reason why there is none (`trouble`)."""
 
     vector: str | None
     model: Model | None = None
@@ -205,7 +206,7 @@ class QuestionVector(NamedTuple):
 
 
 class QuestionVectors:
-    """Computes vectors of questions; earlier ones are stored."""
+    """Computes the vectors of questions, and stores them for later searches."""
 
     def __init__(self, engine: Engine) -> None:
         self._settings = engine.settings
@@ -213,7 +214,7 @@ class QuestionVectors:
         self._embedders = engine.embedders
 
     async def vector_of(self, text: str) -> QuestionVector:
-        """Return the vector of a question; None if only words can be searched."""
+        """Return the vector of a question; its `vector` is None if only words can be searched."""
         text = normalise(text)[:QUESTION_CHARS].strip()
         if not text or self._settings.embedder == embedders.NONE:
             return QuestionVector(None)
@@ -234,13 +235,13 @@ class QuestionVectors:
         return QuestionVector(vector, model)
 
     async def _ask(self, text: str, model: Model) -> str:
-        # It loads numpy, which a search by words does not need.
+        # This import loads numpy, which a search by words does not need.
         from rowen.enrich.vectors import written
 
         embedder, remark = self._embedders.choose(model, wanted_spec(self._settings))
         if embedder is None:
             raise EmbeddingError(remark or f"There is no embedder for {model.name}.")
-        # A model of this machine takes as long to load as it takes; only others can keep one waiting.
+        # A local model gets no time limit, since loading it takes the same time in each try.
         limit_s = None if embedder.limits.heavy else self._settings.embedder_question_limit_s
         async with asyncio.timeout(limit_s):
             result = await self._embedders.ask(embedder, [text], dimensions=model.dimensions, question=True)
@@ -254,7 +255,7 @@ _PREAMBLE = (
 
 
 def markdown(answer: Answer) -> str:
-    """Return numbered passages, each quoted and with the link to cite."""
+    """Return the answer as Markdown: numbered, quoted passages, each with the link to cite."""
     if not answer:
         return ""
     mark = fence(text for hit in answer for text in (hit.text, *(passage.text for passage in hit.further)))

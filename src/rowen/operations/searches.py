@@ -1,4 +1,4 @@
-"""Saved searches: their new and lost matches."""
+"""Saved searches, and the items that started or stopped matching them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rowen.operations.parameters import After, Limit, NewName, OnlySources
 
-# Each runs again when its news are read, and keeps its matches. Webhooks suit larger numbers better.
+# Each of them runs again when its news are read, and stores its matches. For larger numbers, webhooks are better.
 _MOST_SAVED = 1_000
 
 
@@ -89,7 +89,7 @@ class SavedSearches(ResourceGroup):
         return page_of(news, limit, listing, lambda line: [line.id])
 
     async def _catch_up(self, name: str) -> None:
-        """Process the changes since the last time."""
+        """Process the changes since the previous call."""
         more = True
         while more:
             async with self._database.transaction() as c:

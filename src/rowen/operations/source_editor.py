@@ -1,4 +1,4 @@
-"""Adding, changing and previewing sources."""
+"""Add, change and preview sources."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from rowen.operations.parameters import When
 
 NONE = "none"
-"""What `every` says where a source is to have no schedule."""
+"""The value of `every` that removes the schedule of a source."""
 
 
 def new_schedule(before: str | None, when: When) -> str | None:
-    """Return the new schedule of a source; parameters that are not given keep their values."""
+    """Return the new schedule of a source; parameters that are None keep their values."""
     parts = {name: value for name, value in when.items() if value is not None}
     if not parts:
         return before
@@ -73,7 +73,7 @@ def new_schedule(before: str | None, when: When) -> str | None:
 
 
 async def plan_source(c: Connection, source: Source, schedule: str | None) -> None:
-    """Set the due time of a source under a new schedule: now, if it was never read completely."""
+    """Set the next check of a source under a new schedule: now, if the source was never read completely."""
     now = await schedules.database_time(c)
     if schedule is None:
         at = next_time(None, now, salt=source.id, worth_s=await freshness.polling_s(c, source.id))
@@ -87,7 +87,7 @@ async def plan_source(c: Connection, source: Source, schedule: str | None) -> No
 
 
 class SourceEditor(ResourceGroup):
-    """Operations on sources that need connectors."""
+    """The operations on sources that need connectors."""
 
     async def following(self, among: Sequence[Source]) -> list[Following]:
         """Return how feeds and event streams are followed, for several sources at once."""
@@ -152,7 +152,7 @@ class SourceEditor(ResourceGroup):
         reach: Reach = Reach.ALL,
         **when: Unpack[When],
     ) -> Source:
-        """Add a source: `sources.add`."""
+        """Add a source: see `sources.add`."""
         if name is not None:
             check_name(name, "a source")
         chosen = dict(options or {})
@@ -167,7 +167,7 @@ class SourceEditor(ResourceGroup):
         kept = await self._client.sources.list(counted=False)
         probes = kind is None and self._settings.probe
         kind, url, also = await self._recognise(address, kind, () if name else kept, found=found)
-        # What an address turned out to be may have options that write to folders, or that are read from files.
+        # The detected kind may have options that name folders for writing, or files for reading.
         refuse_options(reach, kind, url, chosen)
         chosen = await asyncio.to_thread(with_texts, kind, chosen)
         both_are_web = Address.of(named).is_web and Address.of(url).is_web
@@ -205,7 +205,7 @@ class SourceEditor(ResourceGroup):
         reach: Reach = Reach.ALL,
         **when: Unpack[When],
     ) -> Source:
-        """Change a source: `sources.edit`."""
+        """Change a source: see `sources.edit`."""
         source = await self._client.sources.get(name)
         if rename is not None and rename != source.name:
             check_name(rename, "a source")
@@ -236,9 +236,9 @@ class SourceEditor(ResourceGroup):
     async def find_or_add(
         self, target: str, *, keep: bool = True, found: Announce | None = None
     ) -> tuple[Source, bool]:
-        """Return the source of a name or address, and whether it was added now.
+        """Return the source with a name or address, and whether it was added by this call.
 
-        A source that is not to be kept is not stored.
+        Unless `keep` is set, a new source is not stored.
         """
         try:
             return await self._client.sources.get(target), False
@@ -252,7 +252,7 @@ class SourceEditor(ResourceGroup):
         return (await self._keep(kind, url, kept), True) if keep else (Source(0, _name_from(url), kind, url), False)
 
     async def check(self, source: Source) -> None:
-        """Raise if a source cannot be read at the moment; nothing is stored."""
+        """Raise an error if a source cannot be read now; nothing is stored."""
         registry.recognise(source.url, source.kind)
         registry.check_options(source.kind, dict(source.options))
         await self._engine.probe(source)
@@ -280,7 +280,7 @@ class SourceEditor(ResourceGroup):
     async def _recognise(
         self, address: str, kind: str | None, kept: Iterable[Source], *, found: Announce | None
     ) -> Recognised:
-        """Return kind and URL of an address. A stored one, under any kind, is not probed."""
+        """Return the kind and URL of an address; an address that already is a source is not probed."""
         formal = Recognised(*registry.recognise(address, kind))
         if kind is not None or formal.kind != "web" or not self._settings.probe:
             return formal
@@ -303,7 +303,7 @@ class SourceEditor(ResourceGroup):
         limit: int = 5,
         reach: Reach = Reach.ALL,
     ) -> Preview:
-        """Return the kind and the first items of an address: `sources.preview`."""
+        """Return the kind and the first items of an address: see `sources.preview`."""
         chosen = dict(options or {})
         registry.refuse_unfit(chosen)
         address = within(reach, address)
@@ -325,10 +325,10 @@ class SourceEditor(ResourceGroup):
         return replace(preview, items=tuple(items), more=more)
 
 
-# A number behind it tells it from others of the same name.
+# A number at the end distinguishes it from other sources of the same name.
 _LONGEST_FOUND = LONGEST_NAME - 10
 
-# What many catalogs call the place where they can be asked.
+# Usual last segments of API addresses, which do not identify the source.
 _USUAL = re.compile(
     r"(?:data|catalog|index|collections?)\.[a-z0-9]+|api|rest|sparql|csw|oai|oai-pmh|oai2d?|stac|feed|dcat-us|catalog"
     r"|v?\d+(?:\.\d+)*(?:\.json)?|.*=.*",
@@ -345,7 +345,7 @@ def _free_name(url: str, taken: set[str]) -> str:
 
 
 def _name_from(url: str) -> str:
-    """Return a short name from a URL: its most specific path segment, or its host."""
+    """Return a short name for a URL: its most specific path segment, or its host."""
     parts = [part.removesuffix(".git") for part in re.split(r"[/?#]+", url.partition(":")[2]) if part]
     while len(parts) > 1 and _USUAL.fullmatch(parts[-1]):
         parts.pop()

@@ -1,7 +1,7 @@
-"""Sources: listing, adding, changing and removing them, their state, and the number of their items.
+"""Sources: list, add, change and remove them; their state, and the number of their items.
 
-Listing, pausing and removing need only the database. What needs connectors is in the source editor, which is imported
-when it is first needed.
+Listing, pausing and removing need only the database. The source editor has the operations that need connectors; it is
+imported when it is first used.
 """
 
 from __future__ import annotations
@@ -52,24 +52,24 @@ if TYPE_CHECKING:
     from rowen.store.status import ItemCounts
 
 OUTCOMES = ("waiting", "stored", "unchanged", "overview", "gone", "failed")
-"""Outcomes of documents that a feed announced."""
+"""The outcomes of documents that a feed announced."""
 
 
 class Sources(ResourceGroup):
-    """Sources, and how each one is doing."""
+    """Sources and their state."""
 
     def _prepare(self) -> None:
         self.counts = KeptCounts(self._engine)
 
     @cached_property
     def editor(self) -> SourceEditor:
-        """The operations that need connectors, which are imported only now."""
+        """The operations that need connectors, imported at first use."""
         editor: type[SourceEditor] = import_module("rowen.operations.source_editor").SourceEditor
         return editor(self._client, self._engine)
 
     @cached_property
     def _declarations(self) -> SourceDeclarations:
-        """The operations on many sources at once, which a sync does not need."""
+        """The operations on declarations of many sources, imported at first use."""
         group: type[SourceDeclarations] = import_module("rowen.operations.declarations").SourceDeclarations
         return group(self._client, self._engine)
 
@@ -78,7 +78,7 @@ class Sources(ResourceGroup):
         self, name: SourceName, *, counted: Annotated[bool, Meta(description="Count its items as well.")] = True
     ) -> Source:
         """Return one source."""
-        # Where nothing was counted yet, only the items of this source are counted: a command asks once.
+        # If nothing was counted yet, count only the items of this source: a command needs one number.
         is_kept = self.counts.is_warm
         async with self._database.connection() as c:
             source = await sources.get(c, name, counted=counted and not is_kept)
@@ -294,7 +294,7 @@ class Sources(ResourceGroup):
         return await self.editor.find_version(library, version)
 
     async def _counted(self, page: Sequence[Source]) -> list[Source]:
-        """Return sources with the numbers that were counted in this process."""
+        """Return sources with the counts that this process has stored."""
         items, stale = await self.counts.items(), await self.counts.stale_shares()
         return [replace(source, items=items.get(source.id, 0), stale=stale.get(source.id)) for source in page]
 
@@ -317,12 +317,12 @@ class Sources(ResourceGroup):
         return page_of(page, limit, listing, lambda source: [source.name])
 
 
-# A share of stale items moves by less than a thousandth in that time, unless its source changes every few minutes.
+# A share of stale items changes by less than a thousandth in this time, unless the source changes every few minutes.
 _STALE_FOR = timedelta(seconds=20)
 
 
 class KeptCounts:
-    """Numbers that are costly to count, kept for all callers of this process."""
+    """Counts that are expensive to compute, shared by all callers of this process."""
 
     def __init__(self, engine: Engine) -> None:
         self._database = engine.database
@@ -332,11 +332,11 @@ class KeptCounts:
 
     @property
     def is_warm(self) -> bool:
-        """Return whether everything was counted, so that another request is cheap."""
+        """Return whether all counts exist, so that the next request is cheap."""
         return self._counts is not None
 
     async def items(self) -> dict[int, int]:
-        """Return the number of items of each source, by its id."""
+        """Return the number of items of each source, by the id of the source."""
         if self._counts is None:
             async with self._database.transaction() as c:
                 self._counts = await status.count_items(c)
@@ -346,7 +346,7 @@ class KeptCounts:
         return self._counts.items
 
     async def datasets(self) -> dict[int, int]:
-        """Return the number of datasets of each source that has any; counted again after changes."""
+        """Return the number of datasets of each source that has datasets; the counts are renewed after changes."""
         async with self._database.connection() as c:
             number = await changes.last_number(c)
             if self._datasets is None or self._datasets[0] != number:
@@ -354,9 +354,9 @@ class KeptCounts:
         return self._datasets[1]
 
     async def stale_shares(self) -> dict[int, float]:
-        """Return the expected share of stale items of each source, at most some seconds old.
+        """Return the expected share of stale items of each source; a share is at most some seconds old.
 
-        The results of a run count as soon as it has ended.
+        The results of a run are included as soon as the run has ended.
         """
         now = datetime.now(UTC)
         async with self._database.connection() as c:
@@ -366,7 +366,7 @@ class KeptCounts:
         return self._stale[2]
 
     async def fill(self, overviews: Sequence[Overview]) -> list[Overview]:
-        """Return overviews of sources with their numbers."""
+        """Return overviews of sources, completed by the counts."""
         items, stale = await self.items(), await self.stale_shares()
         async with self._database.connection() as c:
             ids = await sources.ids(c, [overview.name for overview in overviews])

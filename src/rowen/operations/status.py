@@ -1,4 +1,4 @@
-"""The state of everything in a few numbers, cheap however many items there are."""
+"""The state of everything in a few numbers, whose cost does not depend on the number of items."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rowen.store.search import embeddings, pending_texts
 if TYPE_CHECKING:
     from rowen.operations.parameters import Moment
 
-# Ten thousand runs take a tenth of a second to sum up; of a week, five minutes are nothing.
+# Summing up ten thousand runs takes a tenth of a second; in sums over a week, five minutes do not matter.
 SUMMED_UP_FOR = timedelta(minutes=5)
 
 

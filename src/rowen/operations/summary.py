@@ -1,4 +1,4 @@
-"""Runs, sources and models in words, with remarks on what to do next."""
+"""Descriptions of runs, sources and models in words, and remarks on what to do next."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def noun(kind: str) -> str:
 
 
 def counts(stats: RunStats) -> list[tuple[str, str]]:
-    """Return the number of items per outcome with its name; outcomes that did not occur are left out."""
+    """Return each outcome that occurred as a text with its number of items, and as a name."""
     texts = [(f"{number:,} {outcome}", str(outcome)) for outcome in Outcome if (number := int(getattr(stats, outcome)))]
     if stats.not_asked:
         texts.append((f"{stats.not_asked:,} not asked for one by one", "not_asked"))
@@ -36,7 +36,7 @@ def counts(stats: RunStats) -> list[tuple[str, str]]:
 
 
 def cost(stats: RunStats) -> str:
-    """Return the cost in words."""
+    """Return a description of the cost of a run."""
     read = [count(stats.requests, "request")] if stats.requests else []
     read += [f"read {size(stats.bytes)}" if stats.bytes else "read nothing"]
     wrote = [f"wrote {count(stats.chunks_written, 'passage')}"] if stats.chunks_written else []
@@ -48,12 +48,12 @@ def cost(stats: RunStats) -> str:
 
 
 def price(usd: float | None) -> str:
-    """Return a price in brackets; empty if there is none."""
+    """Return a price in brackets; an empty text if it is unknown or zero."""
     return f" ({usd:,.4f} USD)" if usd else ""
 
 
 def spared(stats: RunStats, thing: str) -> str:
-    """Return the avoided cost in words."""
+    """Return a description of the avoided cost; `thing` is the noun for items."""
     savings = (
         ("reading", stats.stopped_at_validator, thing),
         ("parsing", stats.stopped_at_body, thing),
@@ -67,7 +67,7 @@ def spared(stats: RunStats, thing: str) -> str:
 
 
 def remarks(run: Run, *, dry: bool = False) -> Iterator[Hint]:
-    """Return remarks on a run: what the reader should know or do next."""
+    """Yield remarks on a run: what the reader should know or do next."""
     stats, name = run.stats, run.source
     items = noun(run.kind)
     if run.status == "cancelled" and dry:
@@ -152,7 +152,10 @@ def _held(run: Run) -> Hint:
 
 
 def together(runs: list[Run], *, of: int, expected: int) -> str:
-    """Return several runs in one line; `of` includes those that failed at once, `expected` those not begun."""
+    """Return a summary of several runs in one line.
+
+    `expected` is the number of sources, `of` the number of sources that began; those without a run failed at once.
+    """
     statuses = Counter(run.status for run in runs)
     statuses["failed"] += of - len(runs)
     ends = [f"{number:,} {status}" for status in _ENDS if (number := statuses[status])]
@@ -171,7 +174,7 @@ def stale_share(sources: Iterable[Overview]) -> float | None:
 
 
 def remarks_on_source(source: Overview) -> Iterator[Hint]:
-    """Return what somebody should do about a source."""
+    """Yield the actions that a source needs from the user."""
     name = source.name
     again = action("sync", name)
     if source.state == "paused":
@@ -201,7 +204,7 @@ def remarks_on_source(source: Overview) -> Iterator[Hint]:
 
 
 def remarks_on_health(health: Health) -> Iterator[Hint]:
-    """Return what somebody should do about due sources, failures and backlogs."""
+    """Yield the actions that due sources, failures and backlogs need from the user."""
     if health.queue.paused:
         yield Hint("The queue is paused, and no job begins; ", action("jobs resume"), " goes on.")
     elif health.oldest_due is not None and not health.workers:
@@ -217,7 +220,7 @@ def remarks_on_health(health: Health) -> Iterator[Hint]:
 
 
 def remarks_on_switched_off(found: Iterable[SwitchedOff]) -> Iterator[Hint]:
-    """Return what somebody should do about disabled webhooks and endpoints."""
+    """Yield the actions that disabled webhooks and endpoints need from the user."""
     groups = {"webhook": "webhooks", "notice": "notify"}
     for one in found:
         if one.kind == "endpoint":
@@ -230,7 +233,7 @@ def remarks_on_switched_off(found: Iterable[SwitchedOff]) -> Iterator[Hint]:
 
 
 def remarks_on_model(model: ModelStatus) -> Iterator[Hint]:
-    """Return what somebody should do about a model."""
+    """Yield the actions that a model needs from the user."""
     if model.trouble:
         circuits = [f"{name} is {stats['state']}" for name, stats in model.trouble["circuits"].items()]
         told = f" (circuit of {', '.join(circuits)})" if circuits else ""

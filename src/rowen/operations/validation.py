@@ -1,7 +1,7 @@
-"""Validation before anything is opened, created or requested, and what of this machine a caller may name.
+"""Validation before anything is opened, created or requested, and the parts of this machine that a caller may name.
 
-Every interface passes the reach of its caller, and everything beyond is refused here. Values are judged as they were
-sent: nothing is opened, looked up or resolved, and no validator has seen them.
+Every interface passes the reach of its caller, and everything outside this reach is rejected here. Values are checked
+as they were sent: nothing is opened, looked up or resolved, and no other validator has processed them.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 _HOST = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-9]+)?(?:[/?#].*)?")
-# A text that a validator checks further has at most so many characters; each has at most four bytes in UTF-8.
+# A text that a validator checks further has at most this number of characters, each at most four bytes in UTF-8.
 _MOST_TEXT_BYTES = 4 << 20
 _WHO = "Who runs the machine can do it: at its command line, or with a token of the scope admin."
 
 
 def within(reach: Reach, address: str) -> str:
-    """Return the address if the caller may name it.
+    """Return the address if the caller may name it; raise `RefusedError` otherwise.
 
-    A caller who may not name files does not learn whether one exists: a path is refused unseen, and a host without a
-    scheme is taken as a web address. A scheme that no kind knows is refused.
+    A caller who may not name files does not learn whether a file exists: a path is rejected without a check, and a
+    host without a scheme is treated as a web address. An unknown scheme is rejected.
     """
     if reach is not Reach.OUTSIDE:
         return address
@@ -48,7 +48,7 @@ def within(reach: Reach, address: str) -> str:
 
 
 def refuse_local(reach: Reach, url: str) -> Address:
-    """Return the parsed URL of a source or page; refuse one that is not on the network."""
+    """Return the parsed URL of a source or page; raise an error if the caller may name network addresses only."""
     place = Address.of(url)
     if reach is Reach.OUTSIDE and not place.is_network:
         raise _not_outside(url)
@@ -58,7 +58,7 @@ def refuse_local(reach: Reach, url: str) -> Address:
 def refuse_named(
     reach: Reach, kind: str, options: Mapping[str, Any], *, before: Mapping[str, Any] | None = None
 ) -> None:
-    """Refuse options, not yet validated, that name secrets, files or folders which those before did not name."""
+    """Raise an error if options name secrets, files or folders that `before` did not; options are not validated yet."""
     if reach is not Reach.ALL and (named := newly_named(kind, options, before or {})):
         raise _beyond(named)
 
@@ -66,7 +66,7 @@ def refuse_named(
 def refuse_options(
     reach: Reach, kind: str, url: str, options: Mapping[str, Any], *, before: Mapping[str, Any] | None = None
 ) -> None:
-    """Refuse options of a source that reach more of this machine than the previous ones did."""
+    """Raise an error if the options of a source reach more of this machine than the options `before`."""
     if reach is not Reach.ALL and (reached := newly_reached(kind, options, before or {})):
         raise _beyond(reached)
     if reach is Reach.OUTSIDE and before is not None and not Address.of(url).is_network and options != before:
@@ -76,10 +76,10 @@ def refuse_options(
 
 
 def newly_reached(kind: str, options: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
-    """Return the parts of this machine that options reach and the previous ones did not.
+    """Return the parts of this machine that the options reach and the options `before` did not.
 
-    These are named secrets, files and folders, and each option by which a secret is sent elsewhere or in another way:
-    an address, a header, or a default instead of either.
+    These are named secrets, files and folders, and each option that changes where or how a secret is sent: an address,
+    a header, or the default of either.
     """
     reached = set(newly_named(kind, options, before))
     now, then = sendings(kind, options), sendings(kind, before)
@@ -93,12 +93,12 @@ def newly_reached(kind: str, options: Mapping[str, Any], before: Mapping[str, An
 
 
 def newly_named(kind: str, options: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
-    """Return the secrets, files and folders that options name and the previous ones did not."""
+    """Return the secrets, files and folders that the options name and the options `before` did not."""
 
     def named(options: Mapping[str, Any]) -> set[str]:
         fields = registry.connector(kind).Options.model_fields
         folders = [(name, value) for name, value in options.items() if name in fields and _is_path(fields[name])]
-        # A `file:` URL in any spelling; other values are paths only where the option is one.
+        # A `file:` URL in any notation; another value is a path only if the option is declared as a path.
         files = [
             (name, value)
             for name, value in leaves(options)
@@ -111,21 +111,22 @@ def newly_named(kind: str, options: Mapping[str, Any], before: Mapping[str, Any]
 
 
 def named_texts(kind: str, options: Mapping[str, Any]) -> dict[str, Address]:
-    """Return the options whose text is in a file that they name, with its address."""
+    """Return the options whose text is read from a file, with the address of that file."""
     declared = registry.connector(kind).Options.text_or_file
     places = {name: Address.of(value) for name, value in options.items() if name in declared and isinstance(value, str)}
     return {name: place for name, place in places.items() if place.scheme == "file"}
 
 
 def with_texts(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with the contents of the files that they name instead of `file:PATH`.
+    """Return the options with the contents of files in place of `file:PATH`.
 
-    This reads files, so the options must have been judged. The text is stored, not the file name: other machines have
-    no such file, and a file that changes unnoticed would change the meaning of the option. No error quotes the file.
+    This reads files, so the options must have been checked. The text is stored instead of the file name: other
+    machines have no such file, and a later change of the file would change the option unnoticed. No error quotes the
+    file.
     """
     places = named_texts(kind, options)
     for name in registry.connector(kind).Options.text_or_file & options.keys() - places.keys():
-        # A text may take long to check, so that is done here, beside the event loop; the result is kept.
+        # Checking a text may take long, so a thread does it here; the result is cached.
         registry.check_options(kind, {name: options[name]})
     read = {name: _text(kind, name, place) for name, place in places.items()}
     for name, text in read.items():
@@ -182,23 +183,23 @@ kinds = registry.kinds
 
 
 def options_of(kind: str | None) -> list[str]:
-    """Return the names of a kind's options, or of all kinds'."""
+    """Return the names of the options of a kind, or of all kinds."""
     chosen = [kind] if kind in kinds() else kinds()
     return sorted({option for name in chosen for option in registry.connector(name).Options.model_fields})
 
 
 def has_database(settings: Settings) -> bool:
-    """Return whether a database exists, as far as that is known without opening one."""
+    """Return whether a database exists, as far as is known without opening one."""
     return settings.database_url is not None or site_folder(settings.home).exists()
 
 
 def looks_like_an_address(target: str) -> bool:
-    """Return whether a word may be an address; the name of a source is any other word."""
+    """Return whether a word may be an address; any other word is the name of a source."""
     return any(mark in target for mark in "/\\:~.")
 
 
 def check_new_targets(settings: Settings, targets: Sequence[str]) -> None:
-    """Refuse targets that cannot be read while there is no database: none is created for a misspelt path."""
+    """Raise an error for unreadable targets if there is no database yet: a misspelt path must not create one."""
     if has_database(settings):
         return
     for target in targets:
@@ -210,10 +211,10 @@ def check_new_targets(settings: Settings, targets: Sequence[str]) -> None:
 
 
 def check_options(address: str, kind: str | None, options: Mapping[str, Any], *, probes: bool) -> None:
-    """Refuse an address that cannot be read, and options that its kind does not have.
+    """Raise an error if an address cannot be read, or its kind does not have one of the options.
 
-    Files that options name are read, so the caller must be allowed to name them. If only a probe can find the kind,
-    options are refused that no kind has.
+    Files that options name are read, so the caller must be allowed to name them. If only a probe can detect the kind,
+    each option must exist in some kind.
     """
     formal = registry.recognise(address, kind)[0]
     if kind is None and formal == "web" and probes:

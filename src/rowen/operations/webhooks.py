@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         SinceNumber,
     )
 
-# An HMAC key that can be guessed protects nothing; the specification asks for 24 bytes.
+# A signature is useless if its key can be guessed; the specification requires 24 bytes.
 _SHORTEST_SECRET = 24
 
 
@@ -180,7 +180,7 @@ class Webhooks(ResourceGroup):
 
 
 def _check_secret(reference: str) -> None:
-    """Raise `UsageError` for a secret that could be guessed, or that a receiver could not read."""
+    """Raise `UsageError` for a secret that could be guessed, or that the receiver could not decode."""
     _need_reference("The secret of a webhook", reference)
     secret = resolve(reference)
     key = webhook_key(secret)

@@ -1,4 +1,4 @@
-"""The merged index as a DCAT-AP catalog in Turtle, paged by Hydra, which can be harvested again."""
+"""The merged index as a DCAT-AP catalog in Turtle, paged by Hydra; other portals can harvest it."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +14,7 @@ from rowen.publish.feeds import PublicAddresses
 from rowen.publish.vocabulary import MEDIA_TYPE_TURTLE, TYPE, Thing, iri, moment_of, name, turtle, unnamed
 
 _WEB = ("http://", "https://")
-# DCAT has classes for these only; other records are datasets.
+# DCAT has classes only for these kinds; other records are datasets.
 _CLASSES = {"series": "dcat:DatasetSeries", "service": "dcat:DataService"}
 _RELATIONS = {"service": "dcat:service"}
 MEDIA_TYPE_JSON = "application/json"
@@ -22,9 +22,9 @@ DATA_JSON_FOOT = b"\n]}\n"
 
 
 def catalog_page(addresses: PublicAddresses, page: CatalogPage, *, after: str | None, total: int) -> Publication:
-    """Return one page of the catalog: its datasets, and the address of the next page."""
+    """Return one page of the catalog: its datasets, and the address of the next page, if there is one."""
     catalog, here = NamedNode(addresses.catalog("dcat")), NamedNode(addresses.catalog("dcat", after))
-    # The page needs a name of its own even if its address is that of the catalog.
+    # The page needs its own name even if its address equals that of the catalog.
     view = here if after else NamedNode(f"{here.value}#first")
     title = "All datasets" + (f" of {addresses.source}" if addresses.source else "")
     triples = [
@@ -106,7 +106,7 @@ def _words(text: str, language: str | None) -> Literal:
 
 
 def _date(value: str) -> Literal:
-    """Return a date or a moment with its type; anything else as plain text."""
+    """Return a date or time as a typed literal; any other text as a plain literal."""
     if len(value) == len("2026-11-18"):
         return Literal(value, datatype=name("xsd:date"))
     return Literal(value, datatype=name("xsd:dateTime")) if "T" in value else Literal(value)
@@ -124,7 +124,7 @@ def data_json_head(address: str) -> bytes:
 
 
 def data_json_datasets(datasets: Iterable[ListedDataset], *, first: bool) -> bytes:
-    """Return some datasets; `first` says that none was written before them."""
+    """Return datasets as JSON; `first` says that no dataset was written before, so that no comma is needed."""
 
     def line(listed: ListedDataset) -> str:
         return json.dumps(_json_dataset(listed), ensure_ascii=False)

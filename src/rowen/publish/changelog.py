@@ -1,4 +1,4 @@
-"""The changes since an earlier snapshot: a line for each item, for programs, and a page for people."""
+"""The changes since an earlier snapshot: one line for each item, for programs, and a page for people."""
 
 import csv
 import json
@@ -23,7 +23,7 @@ _HEADINGS: dict[Change, str] = {
     "amended": "Amended: anything else",
     "deleted": "Deleted",
 }
-# The limit on named changes of each kind in each source; changes.jsonl has all of them.
+# The maximum number of changes that are listed for each kind and source; changes.jsonl has all of them.
 _NAMED = 50
 
 
@@ -34,7 +34,7 @@ class _OfSource:
 
 
 class ChangeFiles:
-    """Writes both files while changes are found."""
+    """Writes both files while changes are being found."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -61,7 +61,7 @@ class ChangeFiles:
         self._out.close()
 
     def write_page(self, span: str) -> None:
-        """Write the page for people; `span` names the beginning and the end."""
+        """Write the page for people; `span` describes the two ends of the period."""
         lines = ["# What changed", "", span]
         if not self._sources:
             lines += ["", "Nothing changed."]
@@ -86,7 +86,7 @@ def _link(item: Identity) -> str:
 
 
 def compare(before: Path, after: Path, *, sources: frozenset[str]) -> Iterator[tuple[Change, Identity]]:
-    """Yield the differences between two identity files, in their order; items of other sources are ignored."""
+    """Yield the differences between two identity files, in their order; only items of `sources` are compared."""
     old_items, new_items = _read(before, sources), _read(after, sources)
     old, new = next(old_items, None), next(new_items, None)
     while old is not None or new is not None:
@@ -105,7 +105,7 @@ def compare(before: Path, after: Path, *, sources: frozenset[str]) -> Iterator[t
 
 
 def _read(path: Path, sources: frozenset[str]) -> Iterator[Identity]:
-    """Yield the identities of some sources in a file that is sorted by source and key."""
+    """Yield the identities of some sources from a file that is sorted by source and key."""
     last = ("", "")
     for item in _lines(path):
         if item[:2] < last:

@@ -1,9 +1,9 @@
-"""The change log as a Linked Data Event Stream (LDES 1.0 on TREE), which others can copy and then follow.
+"""The change log as a Linked Data Event Stream (LDES 1.0 on TREE), which clients can copy and then follow.
 
-A tree of three levels: the first page leads to blocks, a block to its pages, and a page has members. The numbers of the
-log have no gaps, so that each line has a permanent place: a full page or block never gains a member, and is marked as
-immutable. A member is a version of an item, or its deletion. Superseded versions are not kept, as the retention policy
-says: a copy of the stream gets each item once, in its current version, and changes from then on.
+The stream is a tree of three levels: the first page links to blocks, a block links to its pages, and a page contains
+members. The numbers of the log have no gaps, so each line has a permanent place: a full page or block never gets
+another member, and is marked as immutable. A member is a version of an item, or its deletion. Superseded versions are
+not kept, as the retention policy states: a copy gets each item once, in its current version, and later changes.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,11 +16,14 @@ from rowen.publish.feeds import PublicAddresses
 from rowen.publish.vocabulary import MEDIA_TYPE_TURTLE, TYPE, iri, moment_of, name, turtle, unnamed
 
 PAGE_LINES = 100
-"""Lines of the log on a page: at most some 200 kB for real catalogs. With fewer, a copy needs more requests."""
+"""The lines of the log on a page: at most about 200 kB for real catalogs. With fewer lines, a copy needs more requests.
+"""
 BLOCK_LINES = PAGE_LINES * 1_000
-"""Lines of the log in a block: the pages of a full one are listed in 300 kB, and ten million lines make 100 blocks."""
+"""The lines of the log in a block: listing the pages of a full block takes 300 kB, and ten million lines are 100
+blocks.
+"""
 
-# A reader gets new members within a minute, at the cost of one response 304.
+# Clients get new members within a minute, at the cost of one response with status 304.
 _POLLING_S = 60
 
 _AT = name("prov:generatedAtTime")
@@ -30,7 +33,7 @@ _KINDS = {"created": "as:Create", "updated": "as:Update", "amended": "as:Update"
 
 
 def root(addresses: PublicAddresses, blocks: Sequence[LogSpan], last: int) -> Publication:
-    """Return the first page: the description of the stream, and its blocks."""
+    """Return the first page: the description of the stream, and links to its blocks."""
     stream, node, policy = _stream(addresses), NamedNode(addresses.stream()), unnamed("retention")
     triples = [
         Triple(stream, TYPE, name("ldes:EventStream")),
@@ -52,14 +55,14 @@ def root(addresses: PublicAddresses, blocks: Sequence[LogSpan], last: int) -> Pu
 
 
 def block(addresses: PublicAddresses, number: int, pages: Sequence[LogSpan], last: int) -> Publication:
-    """Return one block: its pages."""
+    """Return one block: links to its pages."""
     node = NamedNode(addresses.stream(f"blocks/{number}"))
     relations = _relations(addresses, node, "pages", pages, size=PAGE_LINES, last=last)
     return _node_page(addresses, node, relations, is_full=last >= (number + 1) * BLOCK_LINES)
 
 
 def members(addresses: PublicAddresses, number: int, changes: Sequence[PublishedChange], last: int) -> Publication:
-    """Return one page: its members."""
+    """Return one page with its members."""
     node = NamedNode(addresses.stream(f"pages/{number}"))
     triples = (triple for change in changes for triple in _member(addresses, change))
     return _node_page(addresses, node, triples, is_full=last >= (number + 1) * PAGE_LINES)
@@ -75,7 +78,7 @@ def _node_page(addresses: PublicAddresses, node: NamedNode, content: Iterable[Tr
 def _relations(
     addresses: PublicAddresses, node: NamedNode, level: str, spans: Iterable[LogSpan], *, size: int, last: int
 ) -> Iterator[Triple]:
-    """Yield the bounds of the members below a page: the first one, and the last one if the page is full."""
+    """Yield the bounds of the members below each node: the first member, and for a full node also the last."""
     for span in spans:
         below = NamedNode(addresses.stream(f"{level}/{span.number}"))
         yield from _relation(node, below, "tree:GreaterThanOrEqualToRelation", _AT, moment_of(span.first_at))
@@ -96,7 +99,7 @@ def _relation(node: NamedNode, below: NamedNode, kind: str, path: NamedNode, val
 
 
 def _member(addresses: PublicAddresses, published: PublishedChange) -> Iterator[Triple]:
-    """Yield the version of a line; for an item that moved, also the deletion under its former address."""
+    """Yield the version in a line of the log; if the item moved, also yield the deletion of its former address."""
     change = published.change
     address = addresses.change(change.number)
     if change.moved_from:

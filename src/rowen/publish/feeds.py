@@ -37,19 +37,19 @@ _ELEMENTS = {"removed": "del", "added": "ins"}
 
 @dataclass(frozen=True, slots=True)
 class PublicAddresses:
-    """The addresses of one source's publications, or of those of all sources."""
+    """The addresses of the publications of one source, or of all sources together."""
 
     base: str
     source: str | None = None
 
     @property
     def root(self) -> str:
-        """Return the common beginning of the addresses."""
+        """Return the common prefix of the addresses."""
         base = self.base.rstrip("/")
         return base if self.source is None else f"{base}/sources/{quote(self.source, safe='')}"
 
     def change(self, number: int) -> str:
-        """Return the address of one line of the log, for any source."""
+        """Return the address of a line of the log; it does not depend on the source."""
         return f"{self.base.rstrip('/')}/changes/{number}"
 
     def feed(
@@ -61,23 +61,23 @@ class PublicAddresses:
         field: str | None = None,
         before: int | None = None,
     ) -> str:
-        """Return the address of a feed, or of its page before a number."""
+        """Return the address of a feed; with `before`, of the page of lines below that number."""
         filters = [("query", query), *(("kind", kind) for kind in kinds), ("field", field), ("before", before)]
         parameters = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in filters if value is not None)
         return f"{self.root}/feeds/{form}" + (f"?{parameters}" if parameters else "")
 
     def stream(self, node: str = "") -> str:
-        """Return the address of the event stream's first page, or of another: `blocks/3`, `pages/17`."""
+        """Return the address of a node of the event stream: the first page, or `blocks/3`, `pages/17`."""
         return f"{self.root}/ldes" + (f"/{node}" if node else "")
 
     def catalog(self, form: str, after: str | None = None) -> str:
-        """Return the address of the catalog of all datasets (`dcat`, `data.json`), or of its page after a place."""
+        """Return the address of the catalog of all datasets; with `after`, return the address of its next page."""
         return f"{self.root}/catalog/{form}" + (f"?after={quote(after, safe='')}" if after else "")
 
 
 @dataclass(frozen=True, slots=True)
 class FeedHead:
-    """The filters of a feed: a source, kinds of changes, a field, a query."""
+    """The filters of a feed: a source, kinds of changes, a field, and a query."""
 
     addresses: PublicAddresses
     query: str | None = None
@@ -94,12 +94,12 @@ class FeedHead:
         return f"Changes{kinds}{of}{there}" + (f" that match “{self.query}”" if self.query else "")
 
     def address(self, form: FeedForm, before: int | None = None) -> str:
-        """Return the address of the feed, or of its page before a number."""
+        """Return the address of the feed; with `before`, of the page of lines below that number."""
         return self.addresses.feed(form, query=self.query, kinds=self.kinds, field=self.field, before=before)
 
 
 def feed(form: FeedForm, head: FeedHead, changes: Sequence[PublishedChange], *, more: bool) -> Publication:
-    """Return a page of a feed, newest first; `more` says that there are older lines."""
+    """Return a page of a feed, newest line first; `more` says that older lines exist."""
     older = head.address(form, changes[-1].change.number) if more and changes else None
     if form == "atom":
         lines = [
@@ -128,12 +128,12 @@ def feed(form: FeedForm, head: FeedHead, changes: Sequence[PublishedChange], *, 
 
 
 def summary(published: PublishedChange) -> str:
-    """Return the beginning of an item's text."""
+    """Return the beginning of an item's text as a summary."""
     return excerpt(words_of(published.text or ""), (), _SUMMARY_CHARS)
 
 
 def diff_of_change(published: PublishedChange) -> ItemDiff | None:
-    """Return the difference that a change made, if both texts are available."""
+    """Return the difference that a change made; None if one of the texts is not available."""
     if published.before is None or published.text is None:
         return None
     title, text, tags = published.before
@@ -151,7 +151,7 @@ def diff_of_change(published: PublishedChange) -> ItemDiff | None:
 
 
 def field_lines(change: Change) -> list[str]:
-    """Return the changed fields of extracted facts, a line each: `/price: 3 → 4`."""
+    """Return the changed fields of extracted facts as lines such as `/price: 3 → 4`."""
     lines = []
     for field in change.diff or ():
         values = [json.dumps(field[side], ensure_ascii=False) for side in ("before", "after") if side in field]
@@ -160,7 +160,7 @@ def field_lines(change: Change) -> list[str]:
 
 
 def _content(published: PublishedChange) -> str:
-    """Return an entry's body as HTML: the difference, or a summary of the item."""
+    """Return the body of an entry as HTML: the difference if it is available, else a summary of the item."""
     change = published.change
     parts = [f"<p>{escape(change.kind)} in {escape(change.source)}</p>"]
     if change.moved_from:
@@ -232,7 +232,7 @@ def _time(at: datetime) -> str:
 
 
 def event(change: Change) -> bytes:
-    """Return one line of the log as an event; a client sends its number again as `Last-Event-ID`."""
+    """Return one line of the log as a server-sent event; a client returns its number as `Last-Event-ID`."""
     data = {
         "number": change.number,
         "kind": change.kind,
@@ -249,14 +249,14 @@ def event(change: Change) -> bytes:
 
 
 def last_seen(last_event_id: str | None) -> int | None:
-    """Return the number in a `Last-Event-ID`; None for a missing or foreign one."""
-    # A bigint has 19 digits; more would be an error of the database.
+    """Return the number in a `Last-Event-ID`; None if it is missing or was not assigned by Rowen."""
+    # A bigint has 19 digits; a larger number would be a database error.
     digits = (last_event_id or "").strip()
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
 
 
 def as_html(diff: ItemDiff) -> str:
-    """Return a difference as a fragment of HTML: lines in `pre`, words that differ in `del` and `ins`."""
+    """Return a difference as an HTML fragment: lines in `pre`, differing words in `del` and `ins`."""
     before, after = diff.title
     parts = []
     if before != after:
@@ -280,12 +280,12 @@ def _line(line: DiffLine) -> str:
 
 
 def as_text(diff: ItemDiff) -> str:
-    """Return a difference as a unified diff without its line numbers."""
+    """Return a difference as a unified diff without line numbers."""
     return "\n…\n".join("\n".join(_MARKS[line.kind] + line.text for line in hunk.lines) for hunk in diff.hunks)
 
 
 def fields_as_html(diff: FieldDiff) -> str:
-    """Return the changed fields as a table in HTML: the pointer, the removed and the added value."""
+    """Return changed fields as an HTML table: pointer, removed value, added value."""
     rows = []
     for field in diff.fields:
         elements = {"added": ["ins"], "removed": ["del"], "changed": ["del", "ins"]}[field.op]
@@ -296,7 +296,7 @@ def fields_as_html(diff: FieldDiff) -> str:
 
 
 def fields_as_text(diff: FieldDiff) -> str:
-    """Return the changed fields, one line each."""
+    """Return changed fields as text, one line for each field."""
     return "\n".join(
         f"{_FIELD_MARKS[field.op]} {field.path or '/'}\t{' → '.join(_values(field))}" for field in diff.fields
     )

@@ -1,4 +1,4 @@
-"""A folder that exists completely or not at all: written beside its place, and renamed when it is complete."""
+"""Write a folder completely or not at all: under a temporary name, which is changed when the folder is complete."""
 
 import errno
 import fcntl
@@ -17,7 +17,7 @@ from rowen.errors import ExportError, NotFoundError, RefusedError
 
 _LOCK = ".lock"
 FORMAT = "rowen-export"
-# Raised when a reader of older manifests would misread a new one.
+# Increased when software for older manifests would misread a new one.
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 COVERAGE = "coverage.json"
@@ -25,14 +25,14 @@ COVERAGE = "coverage.json"
 
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
-    """Yield a folder to write into, which becomes `target` in the end; after an error it is removed."""
+    """Yield a temporary folder, which is renamed to `target` at the end; after an error it is removed."""
     target = target.absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise RefusedError(f"{target} exists already. Nothing was written.", hint="Choose another folder with --to.")
     prefix = f".{target.name}.partial-"
     with _translate_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        # A running export holds its lock; folders of killed exports to the same place are removed.
+        # A running export holds the lock of its folder; folders of killed exports to the same place are removed.
         for left in target.parent.glob(f"{prefix}*"):
             with suppress(OSError), (left / _LOCK).open("r+") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -43,7 +43,7 @@ def new_folder(target: Path) -> Iterator[Path]:
             fcntl.flock(lock, fcntl.LOCK_EX)
             folder.chmod(0o755)
             yield folder
-            # All files are on disk before the folder gets its name.
+            # All files must be on disk before the folder gets its final name.
             for path in (*folder.iterdir(), folder):
                 _sync(path)
             folder.rename(target)
@@ -81,7 +81,7 @@ def _translate_errors(target: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """A snapshot to compare with: its folder, identity file, sources and creation date."""
+    """An earlier snapshot to compare with: its folder, identity file, sources and creation date."""
 
     folder: Path
     identity: Path
@@ -91,7 +91,7 @@ class Earlier:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a small file for people and programs."""
+    """Write a value as indented JSON, for people and programs."""
     path.write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", "utf-8")
 
 
@@ -106,7 +106,7 @@ def file_facts(path: Path) -> dict[str, Any]:
 
 
 def checked(folder: Path) -> Earlier:
-    """Return an earlier snapshot; raise an error if its version is unknown or its identity file was changed."""
+    """Return an earlier snapshot; raise an error if its version is unknown or its identity file was modified."""
     path = folder / MANIFEST
     try:
         manifest = json.loads(path.read_text("utf-8"))
@@ -133,7 +133,7 @@ def checked(folder: Path) -> Earlier:
     try:
         name = manifest["identity"]
         if not isinstance(name, str) or Path(name).name != name:
-            # The name must not lead out of the folder.
+            # The file name must not lead out of the folder.
             raise ValueError(name)
         checksum = {file["name"]: file for file in manifest["files"]}[name].get("sha256")
         sources = frozenset(str(source["name"]) for source in manifest["sources"])

@@ -1,4 +1,4 @@
-"""The formats of exports: JSON lines, a JSON array, CSV and SQLite, in files or as a stream; Parquet stands apart."""
+"""The formats of exports: JSON lines, a JSON array, CSV and SQLite, as files or as a stream. Parquet is separate."""
 
 import csv
 import json
@@ -22,7 +22,7 @@ Format: TypeAlias = Literal["parquet", "jsonl", "json", "csv", "sqlite"]
 FORMATS: tuple[Format, ...] = ("parquet", "jsonl", "json", "csv", "sqlite")
 Streamed: TypeAlias = Literal["jsonl", "json", "csv"]
 STREAMED: tuple[Streamed, ...] = ("jsonl", "json", "csv")
-"""The formats that can be sent while they are read."""
+"""The formats that can be sent while the items are read."""
 FACT_FORMATS = ("jsonl", "csv", "parquet")
 FILE = "items.sqlite"
 WITHDRAWN = "withdrawn.jsonl"
@@ -33,27 +33,27 @@ create virtual table item_search
  using fts5 (title, text, tags, content = 'item', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2')
 """
 _FILL_FULL_TEXT = "insert into item_search (item_search) values ('rebuild')"
-# Cells that spreadsheets take for a formula; also after white space, which they drop.
+# Cells that spreadsheets read as a formula, even after white space, which they ignore.
 _FORMULA = re.compile(r"\s*[=+\-@]|[\t\r]")
 _NEEDS_QUOTES = re.compile('[",\r\n]')
 _FACT_COLUMNS = ("source", "url", "schema", "version", "origin", "model", "at", "checked_at")
 
 
 class SnapshotWriter(Protocol):
-    """Writes one snapshot: sources one after the other, each in batches."""
+    """Writes a snapshot: one source after the other, each in batches of rows."""
 
     identity_file: str
 
     def begin(self, source: str, file: str) -> str:
-        """Begin a source; `file` is a name for it without an ending. Return the name of its file."""
+        """Begin a source, and return the name of its file; `file` is a name for the source without an ending."""
         ...
 
     def write(self, rows: Sequence[ExportRow]) -> None:
-        """Write some rows of the current source."""
+        """Write rows of the current source."""
         ...
 
     def identify(self, identities: Sequence[Identity]) -> None:
-        """Write the identities of these items."""
+        """Write the identities of items."""
         ...
 
     def close(self) -> None:
@@ -61,12 +61,12 @@ class SnapshotWriter(Protocol):
         ...
 
     def abandon(self) -> None:
-        """Close all files without finishing them; they will be removed."""
+        """Close all files without finishing them; the caller removes them."""
         ...
 
 
 def writer(form: Format, folder: Path, *, excel: bool = False, joint: bool = False) -> SnapshotWriter:
-    """Return the writer of a format, for an empty folder."""
+    """Return the writer of a format for an empty folder."""
     match form:
         case "parquet":
             from rowen.publish.parquet import ParquetWriter
@@ -78,9 +78,9 @@ def writer(form: Format, folder: Path, *, excel: bool = False, joint: bool = Fal
 
 
 class TextStream:
-    """Writes rows as text in pieces: a JSON object on each line, an array of these objects, or CSV by RFC 4180.
+    """Converts rows to text: one JSON object per line, an array of objects, or CSV as in RFC 4180.
 
-    For spreadsheets, CSV has a byte order mark, and an apostrophe before cells that they would take for a formula.
+    For spreadsheets, CSV has a byte order mark, and an apostrophe before each cell that would be read as a formula.
     """
 
     def __init__(self, form: Streamed, *, excel: bool = False) -> None:
@@ -95,7 +95,7 @@ class TextStream:
         return b"[" if self._form == "json" else b""
 
     def rows(self, rows: Sequence[ExportRow]) -> bytes:
-        """Return some rows."""
+        """Return rows as text."""
         if self._form == "csv":
             cells = (map(_cell, row.values()) for row in rows)
             return "".join(_csv_line(map(harmless, row) if self._excel else row) for row in cells).encode()
@@ -110,7 +110,7 @@ class TextStream:
 
 
 class TextWriter:
-    """Text files in a folder, one for each source, and one with the identities of the items."""
+    """Writes text files: one for each source, and one with the identities of the items."""
 
     def __init__(self, form: Streamed, folder: Path, *, excel: bool = False) -> None:
         self._form = form
@@ -124,7 +124,7 @@ class TextWriter:
         self._out: BinaryIO | None = None
 
     def begin(self, source: str, file: str) -> str:
-        """Begin a source in a file of its own."""
+        """Begin a source in a separate file."""
         self._end_source()
         name = f"{file}.{self._form}"
         self._stream = TextStream(self._form, excel=self._excel)
@@ -138,7 +138,7 @@ class TextWriter:
             self._out.write(self._stream.rows(rows))
 
     def identify(self, identities: Sequence[Identity]) -> None:
-        """Write the identities of these items."""
+        """Write the identities of items."""
         if self._form == "csv":
             csv.writer(self._identity).writerows(identities)
         else:
@@ -165,7 +165,7 @@ class TextWriter:
 
 
 class SqliteWriter:
-    """One database of all sources: `item`, and `item_search` to search it. Lists are JSON."""
+    """Writes one database of all sources: the table `item`, and `item_search` for searching it. Lists are JSON."""
 
     identity_file = "identity.jsonl"
 
@@ -177,7 +177,7 @@ class SqliteWriter:
         self._run(f"create table item (id integer primary key, {_SQL_COLUMNS})", "begin")
 
     def begin(self, source: str, file: str) -> str:
-        """Return the one file of all sources."""
+        """Return the name of the database file, which all sources share."""
         return FILE
 
     def write(self, rows: Sequence[ExportRow]) -> None:
@@ -188,11 +188,11 @@ class SqliteWriter:
             raise _sqlite_error(problem) from problem
 
     def identify(self, identities: Sequence[Identity]) -> None:
-        """Write the identities of these items."""
+        """Write the identities of items."""
         self._identity.writelines(json.dumps(identity._asdict(), ensure_ascii=False) + "\n" for identity in identities)
 
     def close(self) -> None:
-        """Make the indexes."""
+        """Create the indexes and close the database."""
         self._identity.close()
         self._run("create index item_url on item (url)", "create index item_group on item (group_id)", "commit")
         if self._database.execute("select 1 from pragma_module_list where name = 'fts5'").fetchone() is not None:
@@ -231,14 +231,14 @@ def _sql_value(value: Any) -> str | None:
 
 
 class WithdrawnLines:
-    """Writes the last copies of deleted items to a file of their own, as JSON lines in every format of an export."""
+    """Writes the last copies of deleted items to a separate file, as JSON lines in every format of an export."""
 
     def __init__(self, folder: Path) -> None:
         self._out = (folder / WITHDRAWN).open("wb")
         self.items = 0
 
     def write(self, rows: Sequence[tuple[ExportRow, datetime]]) -> None:
-        """Write rows, each with the moment at which it was withdrawn."""
+        """Write rows, each with the time of the withdrawal."""
         self._out.writelines(json_line(row, withdrawn_at=at.isoformat()) for row, at in rows)
         self.items += len(rows)
 
@@ -248,16 +248,19 @@ class WithdrawnLines:
 
 
 def json_line(row: ExportRow, **more: str) -> bytes:
-    """Return one row on a line of its own."""
+    """Return one row as a line of JSON."""
     moments = {"first_seen": row["first_seen"].isoformat(), "updated_at": row["updated_at"].isoformat()}
     fields: dict[str, Any] = {**row, **moments, **more}
-    # The record is JSON from the database, and is written without parsing it.
+    # The record is JSON from the database, and is copied without parsing it.
     record = fields.pop("record")
     return b'%b,"record":%b}\n' % (msgspec.json.encode(fields)[:-1], record)
 
 
 def _csv_line(cells: Iterable[str]) -> str:
-    """Return a line as `csv.writer` writes it, which checks each character separately and takes ten times as long."""
+    """Return a line of CSV, equal to that of `csv.writer`.
+
+    `csv.writer` takes ten times as long, since it checks each character separately.
+    """
     quoted = ['"' + cell.replace('"', '""') + '"' if _NEEDS_QUOTES.search(cell) else cell for cell in cells]
     return ",".join(quoted) + "\r\n"
 
@@ -276,12 +279,15 @@ def _cell(value: Any) -> str:
 
 
 def harmless(cell: str) -> str:
-    """Return a cell that no spreadsheet takes for a formula."""
+    """Return a cell; put an apostrophe in front if a spreadsheet would read the cell as a formula."""
     return f"'{cell}" if _FORMULA.match(cell) else cell
 
 
 class FactFiles:
-    """Writes facts in batches. The columns of a table are known after the last row, so JSON lines are written first."""
+    """Writes facts in batches.
+
+    The columns of a table are known only after the last row, so the facts are written as JSON lines first.
+    """
 
     def __init__(self, form: str, folder: Path, *, excel: bool = False) -> None:
         if form not in FACT_FORMATS:
@@ -345,7 +351,7 @@ def _fact_cell(value: Any) -> str:
 
 
 def _uniform(values: list[Any]) -> list[Any]:
-    """Return values of one type: numbers stay numbers; mixed or nested values, and too large integers, become text."""
+    """Return values of one type: numbers stay numbers; mixed, nested and too large values become text."""
     kinds = set()
     for value in values:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)

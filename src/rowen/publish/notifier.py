@@ -1,4 +1,4 @@
-"""The process that sends one message to people: it reads the message from its input, and answers with one word.
+"""The process that sends one message to people: it reads the message from stdin, and prints one word as the result.
 
 Apprise supports services that run programs, show messages on this machine or read files. So only services on the
 network are allowed here, and Python refuses other actions of this process.
@@ -14,7 +14,7 @@ from typing import Any
 
 from rowen.net.target import refusal
 
-# Services of this machine (syslog, desktops, USB) and those whose key is a file are left out.
+# Services on this machine (syslog, desktops, USB) and services whose key is a file are excluded.
 _NAMES = """
     46elks amqp amqps apprise apprises aprs atalk azure bark barks betterstack bluesky brevo bsky bulksms bulkvs
     burstsms chanify clickatell clicksend cliq cm d7sms dapnet deltachat deltachats dingtalk discord dot eight00com
@@ -35,9 +35,9 @@ _NAMES = """
     xmpps youlmk zalo zcliq zohocliq zoom zulip
 """
 SERVICES = frozenset(_NAMES.split())
-"""The first parts of addresses that are allowed."""
+"""The schemes of addresses that are allowed."""
 
-# The places of Python, its packages, certificates and system tables; the interpreter's own folders are added.
+# Folders of packages, certificates and system tables; the interpreter's own folders are added.
 _READABLE = ("/usr", "/lib", "/lib64", "/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/etc/mime.types", "/dev/null")
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _STARTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "pty.spawn")
@@ -54,9 +54,9 @@ def main() -> None:
 
 
 def confine(allowed: Sequence[Any], refused: list[str]) -> None:
-    """Refuse this process addresses that are not allowed, files other than Python's, and other programs.
+    """Restrict this process: refuse addresses that are not allowed, files except Python's own, and other programs.
 
-    Python calls its audit hooks before such an action of any module; no hook can be removed.
+    Python calls its audit hooks before such an action of any module. A hook cannot be removed.
     """
     # The variables SSL_CERT_FILE and SSL_CERT_DIR may name other certificates.
     certificates = ssl.get_default_verify_paths()
@@ -65,12 +65,12 @@ def confine(allowed: Sequence[Any], refused: list[str]) -> None:
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
         if event in _REACHES:
-            # A message without an address goes to the address that its socket is connected to.
+            # A message without an address is sent to the address to which its socket is connected.
             if arguments[1] is not None:
                 _check_address(arguments[1], allowed, refused)
         elif event == "open":
             path, _, flags = arguments
-            # An open file has a number instead of a path.
+            # A file that is open already has a number instead of a path.
             if isinstance(path, int):
                 return
             place = os.path.realpath(os.fsdecode(path))
@@ -87,7 +87,7 @@ def _check_address(address: Any, allowed: Sequence[Any], refused: list[str]) -> 
     if not isinstance(address, tuple):
         refused.append("a local socket")
         raise ConnectionRefusedError
-    # A name would be resolved by the system, after the check.
+    # Host names are refused: the system would resolve them after this check.
     try:
         why = refusal(ip_address(str(address[0]).partition("%")[0]), allowed)
     except ValueError:
@@ -107,7 +107,7 @@ def _send(message: dict[str, Any]) -> str:
     service = apprise.Apprise.instantiate(message["address"])
     if service is None:
         return "unreadable"
-    # The service of a web address, https://…, is known only now.
+    # The service behind a web address (https://…) is known only now.
     schemes = set[str]()
     for names in (type(service).protocol, type(service).secure_protocol):
         schemes |= {names} if isinstance(names, str) else set(names or ())

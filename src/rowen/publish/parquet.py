@@ -1,4 +1,4 @@
-"""Exports as Parquet: a file for each source, optionally one of all; compressed, with lists and resources as such."""
+"""Exports as Parquet: one compressed file for each source, optionally one of all; lists and resources stay nested."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ except ImportError as missing:
         hint=f"Run `{how_to_install('export')}`, or choose another format.",
     ) from missing
 
-# The size at which a group of rows is compressed and written: memory holds one.
+# The size at which a group of rows is compressed and written; memory holds one group.
 GROUP_ROWS = 10_000
 GROUP_BYTES = 16 << 20
 JOINT = "items.parquet"
-# Two hashes in hex, a key, an address and a title.
+# Two hashes in hexadecimal, a key, an address and a title.
 _IDENTITY_BYTES = 300
 
 _MOMENT = pa.timestamp("us", tz="UTC")
@@ -48,21 +48,21 @@ _TYPES = {
     "first_seen": _MOMENT,
     "updated_at": _MOMENT,
 }
-# A dictionary costs as much as writing the values, so only columns with repeated values have one.
+# A dictionary costs as much as writing the values, so only columns with repeated values get one.
 _REPEATED = [
     *("source", "kind", "record_kind", "publisher", "licence", "issued", "spatial", "temporal", "language"),
     "media_type",
     *("tags.list.element", "languages.list.element", "duplicate_of", "group_id"),
     *(f"resources.list.element.{name}" for name in ("description", "format", "media_type")),
 ]
-# Readers skip groups of rows by their least and greatest values; for long texts these are useless.
+# Clients skip groups of rows by their minimum and maximum values; for long texts these are useless.
 _SOUGHT = ["source", "url", "identifier", "title", "issued", "modified", "first_seen", "updated_at"]
 _SCHEMA = pa.schema([(name, _TYPES.get(name, pa.string())) for name in COLUMNS])
 _IDENTITY = pa.schema([(name, pa.string()) for name in Identity._fields])
 
 
 class ParquetWriter:
-    """One file for each source, optionally one of all sources, and one with the identities of the items."""
+    """Writes one file for each source, optionally one of all sources, and one with the identities of the items."""
 
     identity_file = "identity.parquet"
 
@@ -73,7 +73,7 @@ class ParquetWriter:
         self._identity = _Table(folder / self.identity_file, _IDENTITY)
 
     def begin(self, source: str, file: str) -> str:
-        """Begin a source in a file of its own."""
+        """Begin a source in a separate file."""
         self._end_source()
         self._source = _Table(self._folder / f"{file}.parquet", _SCHEMA)
         return f"{file}.parquet"
@@ -86,7 +86,7 @@ class ParquetWriter:
             table.add(batch, size)
 
     def identify(self, identities: Sequence[Identity]) -> None:
-        """Write the identities of these items."""
+        """Write the identities of items."""
         columns = [list(column) for column in zip(*identities, strict=True)]
         self._identity.add(_batch(columns, _IDENTITY), _IDENTITY_BYTES * len(identities))
 
@@ -109,9 +109,9 @@ class ParquetWriter:
 
 
 def _array(column: list[Any], type_: pa.DataType) -> pa.Array:
-    """Return a column; resources are split into fields here, since Arrow reads each of them four times."""
+    """Return a column; resources are split into fields here, since Arrow would read each resource four times."""
     if column and isinstance(column[0], bytes):
-        # The database guarantees UTF-8; another check takes as long as compression.
+        # The database guarantees UTF-8; a second check takes as long as compression.
         return pa.array(column, pa.binary()).view(type_)
     if not (pa.types.is_list(type_) and type_.value_type == _RESOURCE):
         return pa.array(column, type_)
@@ -122,7 +122,7 @@ def _array(column: list[Any], type_: pa.DataType) -> pa.Array:
 
 
 class _Table:
-    """A file that grows by groups of rows."""
+    """A Parquet file to which rows are added in groups."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._file = pq.ParquetWriter(
@@ -158,14 +158,14 @@ def _batch(columns: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def identities(path: Path) -> Iterator[Identity]:
-    """Yield the identities in a file, in its order."""
+    """Yield the identities in a file, in the order of the file."""
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(columns=list(Identity._fields), batch_size=5000):
-            # A file of an earlier version has no titles, which come last.
+            # Files of earlier versions lack the last column, the titles.
             columns = [batch.column(name).to_pylist() for name in Identity._fields if name in batch.schema.names]
             yield from (Identity(*values) for values in zip(*columns, strict=True))
 
 
 def write_table(path: Path, columns: Mapping[str, list[Any]]) -> None:
-    """Write columns as a table of its own."""
+    """Write columns as a separate Parquet file."""
     pq.write_table(pa.table(dict(columns)), path, compression="zstd")

@@ -1,4 +1,4 @@
-"""The RDF statements of pages for others: N-Quads, delta files of the mu-semtech stack, SPARQL updates."""
+"""Formats of pages' RDF statements: N-Quads, delta files of the mu-semtech stack, SPARQL updates."""
 
 import json
 import os
@@ -12,13 +12,13 @@ from pyoxigraph import Literal, NamedNode, RdfFormat, parse
 from rowen.errors import ExportError, UsageError
 from rowen.model.rdf import DELTA, StatementChange
 
-# Endpoints accept so much: Virtuoso refuses queries of more than some 10,000 lines, others those of 1 MB.
+# The maximum size that endpoints accept: Virtuoso rejects updates of more than about 10,000 lines, others 1 MB.
 MOST_STATEMENTS = 500
 MOST_CHARS = 250_000
 
 
 def checked_graph(graph: str | None) -> str | None:
-    """Return the name of a graph; raise an error for an invalid one."""
+    """Return the name of a graph; raise `UsageError` if it is invalid."""
     if graph is None:
         return None
     try:
@@ -30,7 +30,7 @@ def checked_graph(graph: str | None) -> str | None:
 
 
 def quad_lines(page: str, lines: Iterable[str], graph: str | None) -> Iterator[str]:
-    """Yield statements as lines of N-Quads, in the named graph or in that of their page."""
+    """Yield RDF statements as lines of N-Quads, in the graph `graph`, or in a graph with the name of the page."""
     named = _graph(graph or page)
     return (f"{line} {named} .\n" for line in lines)
 
@@ -56,7 +56,7 @@ def _change_set(change: StatementChange, graph: str | None) -> dict[str, Any]:
 
 
 def _term(term: object) -> dict[str, str]:
-    """Return a term as in SPARQL 1.1 Query Results JSON, section 3.2.2."""
+    """Return a term in the form of SPARQL 1.1 Query Results JSON, section 3.2.2."""
     if not isinstance(term, Literal):
         return {"type": "uri", "value": str(getattr(term, "value", term))}
     literal = {"type": "literal", "value": term.value}
@@ -67,7 +67,7 @@ def _term(term: object) -> dict[str, str]:
 
 
 class SparqlUpdate(NamedTuple):
-    """One request: its text, the number of the last change that it completes, and the numbers of its contents."""
+    """One request: its text, the number of the last change that it completes, and the numbers of its statements."""
 
     text: str
     number: int | None
@@ -103,9 +103,9 @@ class _FillingUpdate:
 
 
 def updates(changes: Iterable[StatementChange], graph: str | None) -> Iterator[SparqlUpdate]:
-    """Yield SPARQL updates that repeat the changes of pages, in order: first the removed statements, then the new ones.
+    """Yield SPARQL updates that apply the changes of pages in order: each removes statements before it adds new ones.
 
-    Many small changes are one request, a large one is several.
+    Many small changes are one request; a large change is divided into several requests.
     """
     request = _FillingUpdate()
     for change in changes:
@@ -136,7 +136,7 @@ def _pieces(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _name(page: str) -> str:
-    """Return the name of a page's graph: its address as a valid IRI."""
+    """Return the name of a page's graph: the page's address as a valid IRI."""
     try:
         return str(NamedNode(page).value)
     except ValueError:
@@ -149,7 +149,7 @@ def _graph(page: str) -> str:
 
 
 def last_delta(folder: Path) -> int:
-    """Return the last number in the delta files of a folder; 0 if there are none."""
+    """Return the highest change number in the delta files of a folder; 0 if there are none."""
     start, end = DELTA.partition("{")[0], DELTA.rpartition("}")[2]
     numbers = (path.name.removeprefix(start).removesuffix(end) for path in folder.glob(f"{start}*{end}"))
     return max((int(number) for number in numbers if number.isdigit()), default=0)
@@ -157,7 +157,7 @@ def last_delta(folder: Path) -> int:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[str]]:
-    """Yield a file that exists completely or not at all."""
+    """Yield a file that appears completely or not at all."""
     partial = path.with_name(f".{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

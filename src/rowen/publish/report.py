@@ -1,4 +1,4 @@
-"""The report of a snapshot: a Markdown page with its sources, distributions and the share of filled fields."""
+"""The report of a snapshot: a Markdown page with its sources, distributions, and the share of items with each field."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from rowen.model.wording import count, inline, moment, percent
 from rowen.publish.row import ExportRow
 
 REPORT = "report.md"
-# As many rows as fit a screen; coverage.json has all.
+# The number of rows on a screen; coverage.json has all of them.
 _SHOWN = 25
 _HEADINGS = {
     "kind": ("By kind", "kind", "items"),
@@ -20,10 +20,10 @@ _HEADINGS = {
 }
 FIELDS = ("description", "licence", "publisher", "tags", "resources", "spatial", "temporal", "modified")
 OTHERS = "(others)"
-"""The value under which rare ones are counted together."""
+"""The name under which rare values are counted together."""
 UNKNOWN = "(not given)"
-# Portals name some hundred licences and formats. A portal with its own text for each dataset must not fill memory:
-# counts of ten thousand values of this length take a few MB.
+# Portals use some hundred licences and formats. A portal with a different text in each dataset must not fill the
+# memory: counts of ten thousand values of this length take a few MB.
 _MOST_VALUES = 10_000
 _LONGEST_VALUE = 120
 
@@ -40,7 +40,7 @@ class ReportedSource:
 
 
 class Coverage:
-    """The number of items with a value in each field."""
+    """Counts, for each field, the items that have a value."""
 
     def __init__(self) -> None:
         self.items = 0
@@ -48,7 +48,7 @@ class Coverage:
         self.have: Counter[str] = Counter()
 
     def add(self, rows: Sequence[ExportRow]) -> None:
-        """Count some rows."""
+        """Count the fields of some rows."""
         for row in rows:
             # The text of a dataset without a description begins with the list of its resources.
             self.have["description"] += bool(row["text"]) and not row["text"].startswith("## ")
@@ -63,7 +63,7 @@ class Coverage:
         self.have.update(other.have)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the counts, and their shares of all items."""
+        """Return the counts and their shares of all items."""
         have = {
             name: {"items": self.have[name], "share": round(self.have[name] / self.items, 4) if self.items else None}
             for name in FIELDS
@@ -72,13 +72,13 @@ class Coverage:
 
 
 class Distributions:
-    """The number of items by kind, licence and language, and of files by format."""
+    """Counts of items by kind, licence and language, and of files by format."""
 
     def __init__(self) -> None:
         self._counts: dict[str, Counter[str]] = {name: Counter() for name in _HEADINGS}
 
     def add(self, rows: Sequence[ExportRow]) -> None:
-        """Count some rows."""
+        """Count the values of some rows."""
         for row in rows:
             self._count("kind", row["record_kind"] or row["kind"])
             self._count("licence", row["licence"] or "")
@@ -104,7 +104,7 @@ class Distributions:
 def report(
     sources: Sequence[ReportedSource], whole: Coverage, spread: Distributions, *, now: datetime, last_change: int
 ) -> str:
-    """Return the page as Markdown."""
+    """Return the report as Markdown."""
     copies = f" Copies of others among them: {whole.copies:,}." if whole.copies else ""
     content = f"{count(whole.items, 'item')} of {count(len(sources), 'source')}"
     lines = ["# Report", "", f"{content}, {moment(now)}, up to change {last_change:,}.{copies}"]
@@ -126,5 +126,5 @@ def report(
 
 
 def cell(text: str) -> str:
-    """Return foreign text for a cell of a table."""
+    """Escape foreign text for a cell of a table."""
     return inline(text).replace("|", "\\|")

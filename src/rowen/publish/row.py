@@ -1,4 +1,4 @@
-"""The row of an item in exports: the same columns for every kind and every format."""
+"""The row of an item in exports: the same columns for every kind of source and every format."""
 
 from contextlib import suppress
 from datetime import datetime
@@ -85,7 +85,7 @@ _NOTHING = msgspec.Raw(b"")
 
 
 class _Fields(msgspec.Struct):
-    """The exported fields of a record. The source's own part, which is most of it, is not parsed."""
+    """The exported fields of a record. The portal's own record, which is the largest part, is not parsed."""
 
     identifier: Any = None
     publisher: Any = None
@@ -104,12 +104,12 @@ class _Fields(msgspec.Struct):
 
 _FIELDS = msgspec.json.Decoder(_Fields)
 _RESOURCES = msgspec.json.Decoder(list[ExportResource])
-# The limit of sizes in Parquet; larger ones have no meaning.
+# The maximum size in Parquet; a larger number is not a real size.
 _MOST_BYTES = 2**63
 
 
 class Identity(NamedTuple):
-    """The identity of an item and its hashes, to compare snapshots, and its title."""
+    """The identity of an item, with its hashes and title, for comparing snapshots."""
 
     source: str
     key: str
@@ -120,7 +120,7 @@ class Identity(NamedTuple):
 
 
 def row_of(stored: StoredRow, source: str, kind: str) -> ExportRow:
-    """Return the row of an item; fields that its kind does not have are left empty."""
+    """Return the row of an item; fields that its kind does not have are empty."""
     try:
         fields = _FIELDS.decode(stored.record)
     except msgspec.ValidationError:
@@ -168,9 +168,9 @@ def _list(value: Any) -> list[Any]:
 
 
 def _resources(text: bytes) -> tuple[list[ExportResource], list[Any]]:
-    """Return the resources of a dataset, and the columns in them.
+    """Return the resources of a dataset, and the columns in which they are exported.
 
-    Resources of our own connectors are decoded at once; others may contain anything.
+    Resources from Rowen's own connectors are decoded in one step; others may contain any values.
     """
     if not text:
         return [], []

@@ -1,4 +1,4 @@
-"""Terms for all RDF that is published: names, arbitrary addresses, moments, and Turtle."""
+"""Terms for all published RDF: names, arbitrary addresses, times, and Turtle."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -43,7 +43,7 @@ TYPE = name("rdf:type")
 
 
 def iri(address: str) -> NamedNode:
-    """Return an address as an IRI; an invalid one, or one that would run a script, is percent-encoded."""
+    """Return an address as an IRI; an invalid address, or one that would run a script, is percent-encoded."""
     try:
         if not runs_script(address):
             return NamedNode(address)
@@ -59,12 +59,12 @@ def moment_of(at: datetime) -> Literal:
 
 
 def unnamed(*parts: str) -> BlankNode:
-    """Return a blank node with a label derived from these parts, so that an unchanged document keeps its bytes."""
+    """Return a blank node with a label derived from `parts`, so that an unchanged document keeps its bytes."""
     return BlankNode("b" + sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()[:16])
 
 
 def turtle(triples: Iterable[Triple]) -> bytes:
-    """Return triples as Turtle with sorted prefixes; the library writes them in any order."""
+    """Return triples as Turtle with sorted prefixes; the order of the RDF library is not stable."""
     lines = (serialize(triples, format=RdfFormat.TURTLE, prefixes=_PREFIXES) or b"").split(b"\n")
     prefixes = sum(1 for _ in takewhile(lambda line: line.startswith(b"@prefix"), lines))
     return b"\n".join([*sorted(lines[:prefixes]), *lines[prefixes:]])

@@ -1,4 +1,4 @@
-"""Changes as signed messages to webhooks and as messages to people, and the meaning of answers."""
+"""Messages about changes: signed messages to webhooks, messages to people, and the meaning of responses."""
 
 import asyncio
 import json
@@ -17,34 +17,34 @@ from rowen.model.webhooks import webhook_signature
 from rowen.publish.feeds import as_text, diff_of_change, field_lines, summary
 from rowen.version import how_to_install
 
-# Created once: its creation costs as much as a message.
+# Created once, since creating it takes as long as a message.
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 Verdict: TypeAlias = Literal["delivered", "failed", "gone"]
-# A restart, a deployment, a night, a weekend: the longer a receiver is unreachable, the rarer the attempts.
+# A restart, a deployment, a night, a weekend: the longer a receiver is unavailable, the rarer are the attempts.
 _WAITS_S = (5.0, 60.0, 300.0, 1_800.0, 7_200.0, 18_000.0, 36_000.0, 50_400.0, 86_400.0)
-# Receivers that failed at the same time are not called at the same time.
+# Receivers that failed at the same time must not be called at the same time.
 _JITTER = 0.2
 GIVE_UP = timedelta(days=5)
-"""A receiver that failed for so long is disabled: a long weekend must not be enough, a week is."""
+"""A receiver that failed for this time is disabled: longer than a long weekend, shorter than a week."""
 MOST_IN_A_NOTICE = 20
-"""The most changes in one message, which fill a screen. The others follow in the next one."""
-# Services truncate messages at 2,000 to 4,000 characters; a difference is shown from its beginning.
+"""The maximum number of changes in one message, which fill a screen. Further changes follow in the next message."""
+# Services truncate messages at 2,000 to 4,000 characters; only the beginning of a long difference is shown.
 _DIFF_CHARS = 600
-# Some services answer slowly, and Apprise does not retry.
+# Some services respond slowly, and Apprise does not retry.
 _LIMIT_S = 60.0
 _CHILD = "from rowen.publish.notifier import main\nmain()"
 
 
 @dataclass(frozen=True, slots=True)
 class SignedMessage:
-    """The headers and body of a message: the same change has the same id in every attempt."""
+    """The headers and body of a message; all attempts to send a change have the same id."""
 
     headers: dict[str, str]
     body: bytes
 
 
 def message(webhook_id: int, change: Change, *, secrets: Sequence[str], timestamp: int) -> SignedMessage:
-    """Return the message about one line of the log."""
+    """Return the message about one line of the change log."""
     content: dict[str, Any] = {
         "type": f"item.{change.kind}" if change.kind not in {"failing", "recovered"} else f"source.{change.kind}",
         "timestamp": change.at.isoformat(),
@@ -60,11 +60,11 @@ def message(webhook_id: int, change: Change, *, secrets: Sequence[str], timestam
         },
     }
     without_diff = {**content, "data": {**content["data"], "diff": None}}
-    # The difference comes from pages and models. If it cannot be written, the change is sent without it.
+    # The difference is computed from foreign text. If that fails, the change is sent without it.
     text = attempt(lambda: _JSON.encode(content), lambda _: _JSON.encode(without_diff))
     body = text.encode("utf-8", "replace")
     message_id = f"rowen-{webhook_id}-{change.number}"
-    # One signature for each secret, so that a secret can be replaced without a gap.
+    # One signature for each secret, so that a secret can be replaced without interruption.
     signatures = (webhook_signature(secret, message_id, str(timestamp), body) for secret in secrets)
     headers = {
         "Content-Type": "application/json",
@@ -76,14 +76,17 @@ def message(webhook_id: int, change: Change, *, secrets: Sequence[str], timestam
 
 
 def verdict(status: int) -> Verdict:
-    """Return the meaning of a status. A redirect is a failure: the signature is for the address that the user gave."""
+    """Return the result of a call from its status.
+
+    A redirect is a failure: the signature is only for the address that the user gave.
+    """
     if 200 <= status < 300:
         return "delivered"
     return "gone" if status == 410 else "failed"
 
 
 def wait_s(failures: int, random: Random) -> float:
-    """Return the delay after so many failures in a row."""
+    """Return the delay after `failures` consecutive failures."""
     base = _WAITS_S[min(failures, len(_WAITS_S)) - 1]
     return base * (1 + _JITTER * (2 * random.random() - 1))
 
@@ -113,7 +116,7 @@ def _content(published: PublishedChange) -> str:
 async def send(
     address: str, subject: str, text: str, *, allowed: Sequence[IPv4Network | IPv6Network], limit_s: float = _LIMIT_S
 ) -> None:
-    """Send a message; raise an error if it could not be sent. No error contains the address, which is a secret."""
+    """Send a message to people; raise an error on failure. Errors never contain the address, since it is secret."""
     child = await programs.start(
         programs.isolated_python(_CHILD),
         environment=programs.environment("SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "NO_PROXY"),

@@ -1,1 +1,1 @@
-"""One module a kind of embedder."""
+"""The kinds of embedders, one module for each kind."""

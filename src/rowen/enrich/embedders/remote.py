@@ -24,17 +24,17 @@ from rowen.errors import (
 from rowen.model.models import Price, TokenUsage, tokens
 from rowen.net.target import parse, redact
 
-# English has about four characters per token. Used for estimates, and if a provider does not count.
+# English has about four characters per token. Used for estimates, and if a provider reports no counts.
 _CHARS_PER_TOKEN = 4
 
 
 class _RemoteEmbedder(ABC):
-    """One model of a provider, with the key, the price, and the conversion of errors."""
+    """A model of a provider, with the key, the price, and the conversion of errors."""
 
     kind: ClassVar[str]
     home: ClassVar[str]
     default_model: ClassVar[str]
-    # The reference to the usual key, the header that carries it, and its form there.
+    # The reference to the usual key, the header for the key, and the format of the header.
     key: ClassVar[tuple[str, str, str]]
     weight = 1.0
 
@@ -47,8 +47,8 @@ class _RemoteEmbedder(ABC):
         self.limits = limits.within(settings)
         listed = known_price(url, model)
         self.price = settings.embedder_price if settings.embedder_price is not None else listed and listed.sent_usd
-        # The key is sent only to the address of the settings. The address of the specification may come from a database
-        # to which others write.
+        # The key is sent only to the address in the settings. The address in the specification may come from a database
+        # that other users can write.
         is_meant = settings.embedder in (None, self.kind)
         named = (settings.embedder_url if is_meant else None) or self.home
         default, header, form = self.key
@@ -62,18 +62,18 @@ class _RemoteEmbedder(ABC):
         """Return the vectors in the order of the texts."""
 
     async def close(self) -> None:
-        """Wait until every attempt is recorded; the client belongs to the flow."""
+        """Wait until every attempt is recorded; the HTTP client is not closed, since its owner is the flow."""
         await self._provider.close()
 
     def _model(self, named: str | None, url: str) -> str:
         return named or self.default_model
 
     def _usage(self, answer: dict[str, Any]) -> TokenUsage | None:
-        """Return the tokens that the provider counted; None if it counted none."""
+        """Return the token counts of the provider; None if the answer has none."""
         return None
 
     async def _post(self, path: str, request: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
-        """Return the JSON object of the answer; raise an `EmbeddingError` if there is none."""
+        """Return the JSON object of the answer; raise an `EmbeddingError` if the call fails."""
         call = PaidCall(
             purpose="embed",
             model=str(self.spec.model),
@@ -119,7 +119,7 @@ class _RemoteEmbedder(ABC):
 
 
 class OpenAI(_RemoteEmbedder):
-    """Any server that answers `POST /embeddings`: OpenAI, Ollama, vLLM, llama.cpp, LM Studio and many others."""
+    """Any server that implements `POST /embeddings`: OpenAI, Ollama, vLLM, llama.cpp, LM Studio and many others."""
 
     kind = "openai"
     home = "https://api.openai.com/v1"
@@ -127,7 +127,7 @@ class OpenAI(_RemoteEmbedder):
     key = ("env:OPENAI_API_KEY", "Authorization", "Bearer {}")
 
     def __init__(self, spec: Spec, tools: EmbedderTools) -> None:
-        # OpenAI accepts 2,048 texts, 300,000 tokens and 8,192 tokens per text. Smaller requests lose less by a failure,
+        # OpenAI accepts 2,048 texts, 300,000 tokens and 8,192 tokens per text. Smaller requests lose less in a failure,
         # and fit into the memory of private servers.
         super().__init__(spec, tools, Limits(texts=128, tokens=100_000, chars_per_text=8_000, concurrency=4))
 
@@ -137,10 +137,10 @@ class OpenAI(_RemoteEmbedder):
         return named or self.default_model
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Embedded:
-        """Return the vectors in the order of the texts; the answer gives the index of each vector."""
+        """Return the vectors in the order of the texts; in the answer, each vector has the index of its text."""
         request: dict[str, Any] = {"model": self.spec.model, "input": list(texts)}
         if self.spec.url == self.home:
-            # A third of the bytes. Servers that do not support it ignore it.
+            # base64 needs a third of the bytes. Servers that do not support it ignore the parameter.
             request["encoding_format"] = "base64"
         if self.spec.dimensions:
             request["dimensions"] = self.spec.dimensions
@@ -170,7 +170,7 @@ class OpenAI(_RemoteEmbedder):
         return Embedded(vectors, usage.sent if usage else _guessed_tokens(texts))
 
     def _usage(self, answer: dict[str, Any]) -> TokenUsage | None:
-        # Many local servers count nothing.
+        # Many local servers do not report tokens.
         usage = answer.get("usage")
         for name in ("total_tokens", "prompt_tokens"):
             if isinstance(usage, dict) and (count := tokens(usage.get(name))):
@@ -194,7 +194,7 @@ class Gemini(_RemoteEmbedder):
         return gemini_model(named or self.default_model)
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Embedded:
-        """Return the vectors in the order of the texts. Gemini does not count tokens, so they are estimated."""
+        """Return the vectors in the order of the texts. The tokens are estimated, since Gemini does not count them."""
         common: dict[str, Any] = {
             "model": f"models/{self.spec.model}",
             "taskType": "RETRIEVAL_QUERY" if question else "RETRIEVAL_DOCUMENT",

@@ -1,1 +1,1 @@
-"""Facts of a page: from its markup, from a language model, and whether the text supports them."""
+"""Extract the facts of a page from its markup or by a language model, and check them against the text."""

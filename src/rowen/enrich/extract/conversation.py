@@ -1,4 +1,4 @@
-"""Extraction by a model: one question, at most one correction; long pages in parts.
+"""Extraction by a language model: one question, at most one correction; long pages are divided into parts.
 
 An answer that is no JSON, or breaks the schema, is corrected once. Truncated and refused answers, and texts that are
 too long, are errors. Each attempt is recorded in the ledger.
@@ -29,16 +29,18 @@ from rowen.model.schemas import Schema
 from rowen.model.text import finite
 
 CHARS_PER_TOKEN = 3
-"""The estimate for dividing a page: English has four or five, German three. A model refuses a text that is too long."""
-# If even a sixteenth of a page is too long, the limit is wrong, or the model is not suitable for pages.
+"""An estimate for dividing a page: English has four or five characters per token, German three. A model rejects a text
+that is too long.
+"""
+# If a sixteenth of a page is still too long, the limit is wrong, or the model is not suitable for pages.
 _MOST_HALVINGS = 4
-# The instructions and the schema, beside the page.
+# The instructions and the schema, which are sent with the page.
 _OVERHEAD_TOKENS = 600
 _ANSWER_FENCE = re.compile(r"```[a-zA-Z]*\s*\n(.*?)(?:\n```|\Z)", re.DOTALL)
 _COMMA = re.compile(r",(\s*[}\]])")
-# An answer has up to 8,192 tokens, 40 kB of JSON; a much longer text is no answer.
+# An answer has up to 8,192 tokens, or 40 kB of JSON; a much longer text is not a useful answer.
 _MOST_CHARS = 1_000_000
-# The fields that identify entries of a list, before those that the schema requires.
+# Fields that identify the entries of a list; they precede the fields that the schema requires.
 _NAMES = ("id", "url", "sku", "version", "name", "title")
 _HEADING = re.compile(r"(#{1,6})\s+(.*)")
 _FENCE = re.compile(r"\s*(```|~~~)")
@@ -54,7 +56,7 @@ class ModelAnswer(NamedTuple):
 
 
 class ModelTerms(NamedTuple):
-    """The limits of a question: context, length and time of the answer; and instructions that the user adds."""
+    """The limits of a question: context size, answer length and time; and the user's additional instructions."""
 
     context_tokens: int
     answer_tokens: int
@@ -70,7 +72,7 @@ async def answer_of(model: LanguageModel, schema: Schema, page: PageText, terms:
         questions = [
             _valid_answer(model, schema, page._replace(text=part), terms, partial=len(parts) > 1) for part in parts
         ]
-        # All questions are paid for; the first error in the order of the page is raised.
+        # All questions are paid for; if several fail, the first error in the order of the page is raised.
         answers: list[ModelAnswer] = []
         try:
             for result in await asyncio.gather(*questions, return_exceptions=True):
@@ -90,7 +92,7 @@ async def answer_of(model: LanguageModel, schema: Schema, page: PageText, terms:
 
 
 def expected_tokens(schema: Schema, page: PageText, *, context_tokens: int) -> TokenUsage:
-    """Estimate the tokens for a page before the model is queried."""
+    """Estimate the tokens of a page before the call of the model."""
     parts = cut(page.text, context_tokens * CHARS_PER_TOKEN)
     size = len(str(dict(schema.definition))) // CHARS_PER_TOKEN
     sent = len(page.prompt) // 4 + len(parts) * (size + _OVERHEAD_TOKENS)
@@ -101,7 +103,7 @@ def expected_tokens(schema: Schema, page: PageText, *, context_tokens: int) -> T
 async def _valid_answer(
     model: LanguageModel, schema: Schema, page: PageText, terms: ModelTerms, *, partial: bool
 ) -> ModelAnswer:
-    """Return a valid answer for one text; repeat the question once, with the errors, if the first answer is invalid."""
+    """Return a valid answer for one text; if the first answer is invalid, repeat the question once with the errors."""
     messages = page_question(page, terms.instructions)
     purpose = "extract part" if partial else "extract"
     question = ModelQuestion(messages, schema.name, schema.definition, terms.answer_tokens, purpose, terms.limit_s)
@@ -120,7 +122,7 @@ async def _valid_answer(
 
 
 def _read(schema: Schema, reply: ModelReply, *, partial: bool) -> tuple[dict[str, Any], list[Any]]:
-    """Return the data of an answer and its errors; raise an error that a second question cannot correct."""
+    """Return the data of an answer and its violations; raise an error if a correction cannot help."""
     if reply.finish == "length":
         raise AnswerTruncatedError(
             "The answer was cut off: it is longer than it may be.",
@@ -143,7 +145,8 @@ def _mismatch(wrong: list[Any]) -> AnswerMismatchError:
 def parsed(text: str) -> dict[str, Any]:
     """Return the JSON object in an answer, made storable; raise `AnswerInvalidError` if there is none.
 
-    The whole text is tried first, then a code fence, then the text between braces; then all without trailing commas.
+    Try the whole text first, then a code fence, then the text between braces; then each of these without trailing
+    commas.
     """
     if len(text) > _MOST_CHARS:
         raise AnswerInvalidError(f"The answer has {len(text):,} characters.")
@@ -165,13 +168,13 @@ def parsed(text: str) -> dict[str, Any]:
 
 
 def _number(digits: str) -> float:
-    """Return a number; refuse one that JSON cannot represent, such as 1e999."""
+    """Return a number; raise `ValueError` if JSON cannot represent it, such as 1e999."""
     number = finite(float(digits))
     return _refuse(digits) if number is None else number
 
 
 def _whole(digits: str) -> int:
-    """Return an integer; refuse one that is infinite in other programs, such as one of 400 digits."""
+    """Return an integer; raise an error if it is infinite in other programs, such as an integer of 400 digits."""
     number = int(digits)
     return _refuse(digits) if finite(number) is None else number
 
@@ -181,7 +184,7 @@ def _refuse(word: str) -> NoReturn:
 
 
 def merged(definition: Mapping[str, Any], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge the answers for the parts of a page: append lists, keep the first of single values."""
+    """Merge the answers for the parts of a page: concatenate lists, and keep the first of several single values."""
     whole: dict[str, Any] = {}
     for answer in answers:
         whole = _objects(definition, whole, answer)
@@ -193,7 +196,7 @@ def _values(node: Any, first: Any, second: Any) -> Any:
         return second
     if isinstance(first, list) and isinstance(second, list):
         node = node.get("items") if isinstance(node, Mapping) else None
-        # Entries with the same name are merged.
+        # Entries of the same name are merged.
         entries: dict[bytes, Any] = {}
         for entry in [*first, *second]:
             key = _key(node, entry)
@@ -212,20 +215,20 @@ def _key(node: Any, entry: Any) -> bytes:
         return canonical_json([entry])
     required = node.get("required") if isinstance(node, Mapping) else None
     name = next((name for name in (*_NAMES, *(required or ())) if entry.get(name) not in (None, "")), None)
-    # Entries with the same name and different numbers are different.
+    # Entries with the same name but different numbers are different.
     rest = {other: value for other, value in entry.items() if isinstance(value, int | float)}
     return canonical_json([name, entry[name], rest] if name else [None, entry])
 
 
 def cut(text: str, most_chars: int) -> list[str]:
-    """Return the parts of a text with at most so many characters; adjacent sections share a part if they fit."""
+    """Divide a text into parts of at most `most_chars` characters; adjacent sections share a part if they fit."""
     if len(text) <= most_chars:
         return [text]
     parts: list[str] = []
     for above, section in _sections(text):
         for piece in _pieces(above, section, most_chars):
             if parts and len(parts[-1]) + len(piece) + 2 <= most_chars:
-                # The headings of the first section of a part are sufficient.
+                # Only the headings of the first section of a part are needed.
                 parts[-1] += "\n\n" + piece.removeprefix(above).lstrip("\n")
             else:
                 parts.append(piece)
@@ -233,7 +236,7 @@ def cut(text: str, most_chars: int) -> list[str]:
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the headings above each heading, and its section."""
+    """Yield each section of a text, with the headings above the section."""
     path: list[tuple[int, str]] = []
     above = ""
     lines: list[str] = []
@@ -253,8 +256,8 @@ def _sections(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _pieces(above: str, section: str, most_chars: int) -> Iterator[str]:
-    """Yield a section with the headings above it; divide a long one at blank lines, then at lines, then anywhere."""
-    # Headings that fill a quarter of a part are left out.
+    """Yield the parts of a section with the headings above; divide at blank lines, else at lines, else anywhere."""
+    # Headings are left out if they fill more than a quarter of a part.
     head = above + "\n\n" if above and len(above) < most_chars // 4 else ""
     room = most_chars - len(head)
     piece = ""

@@ -1,6 +1,6 @@
 """Find extracted values in the text: literally, as a number or a date, or word by word.
 
-The model is not asked for evidence: if it invents a price, it invents the quote as well, and both cost tokens.
+The model is not asked for evidence: a model that invents a price invents the quote as well, and both cost tokens.
 """
 
 import re
@@ -15,9 +15,9 @@ from rowen.model.text import finite
 
 _NUMBER = re.compile(r"\d[\d.,'’\u00a0\u202f ]*\d|\d")
 _WORD = re.compile(r"\w+")
-# Shorter words occur in every text.
+# Shorter words occur in almost every text.
 _LEAST_WORD_CHARS = 4
-# The rest of a longer quote is not useful.
+# The end of a longer quote is not useful.
 _QUOTE_CHARS = 200
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
@@ -25,7 +25,7 @@ _MONTHS = (
 )
 _TOKEN = re.compile(r"\d+|[^\W\d_]+")
 _BETWEEN = frozenset({"st", "nd", "rd", "th", "of"})
-# "Wednesday, the 5th of September 2026", and a time behind it.
+# Matches "Wednesday, the 5th of September 2026", with or without a time.
 _DATE_CHARS = 40
 _ISO = re.compile(r"(\d{4})-(\d{2})(?:-(\d{2}))?(?:[T ].*)?")
 
@@ -37,7 +37,7 @@ class GroundingText:
         self.text = text
 
     def find(self, path: str, value: Any) -> Evidence:
-        """Locate a value."""
+        """Find a value in the text, and return its evidence; None if the value does not occur."""
         if isinstance(value, bool) or value is None:
             return Evidence(path, "exact")
         if isinstance(value, int | float):
@@ -63,7 +63,7 @@ class GroundingText:
 
     @cached_property
     def _folded(self) -> tuple[str, list[int]]:
-        """Return the text without differences of case, white space and marks, and the place of each character."""
+        """Return the text without differences of case, white space and marks, and the offset of each character."""
         letters: list[str] = []
         places: list[int] = []
         for place, letter in enumerate(self.text):
@@ -98,7 +98,7 @@ class GroundingText:
 
     @cached_property
     def _dates(self) -> dict[tuple[int, int, int], tuple[int, int]]:
-        """The places of days and months that the text names in any form; day 0 is a whole month."""
+        """The offsets of the dates that the text contains in any notation; day 0 stands for a whole month."""
         letters, _ = self._folded
         tokens = [token for token in _TOKEN.finditer(letters) if token[0] not in _BETWEEN]
         dates: dict[tuple[int, int, int], tuple[int, int]] = {}
@@ -113,7 +113,7 @@ class GroundingText:
 
 
 def _date_of(words: list[str]) -> Iterator[tuple[int, int, int]]:
-    """Yield the dates that two or three words may mean: day, month and year in any usual order."""
+    """Yield the dates (day, month, year) that two or three words may mean, in any usual order."""
     orders = ((2, 1, 0), (2, 0, 1), (0, 1, 2)) if len(words) == 3 else ((1, 0), (0, 1))
     for order in orders:
         year, month, *rest = (words[place] for place in order)
@@ -132,7 +132,7 @@ def _month(word: str) -> int | None:
 
 
 def evidence(definition: Mapping[str, Any], data: Any, text: str) -> tuple[Evidence, ...]:
-    """Return the place of each value in the text; fields that the model may word freely are left out."""
+    """Return the place of each value in the text; fields with free wording are left out."""
     grounding = GroundingText(text)
     return tuple(
         grounding.find(path, value)
@@ -142,7 +142,7 @@ def evidence(definition: Mapping[str, Any], data: Any, text: str) -> tuple[Evide
 
 
 def without_ungrounded(data: Any, found: tuple[Evidence, ...]) -> Any:
-    """Replace values that the text does not support by null."""
+    """Replace each value without evidence in the text by null."""
     missing = {item.path for item in found if item.found == "none"}
 
     def supported(value: Any, path: str) -> Any:
@@ -179,7 +179,7 @@ def _folded(letter: str) -> str:
 
 
 def _readings(written: str) -> Iterator[float]:
-    """Yield the possible values of a number: 1.234,56 and 1,234.56 are both 1234.56; 1,234 has two values."""
+    """Yield the possible values of a written number: 1.234,56 and 1,234.56 are both 1234.56; 1,234 has two values."""
     digits = re.sub(r"[\s'’\u00a0\u202f]", "", written)
     last = max(digits.rfind("."), digits.rfind(","))
     forms = {re.sub(r"[.,]", "", digits)}
@@ -189,9 +189,9 @@ def _readings(written: str) -> Iterator[float]:
         if digits.count(digits[last]) == 1 and len(fraction) != 3:
             forms.discard(re.sub(r"[.,]", "", digits))
     for form in forms:
-        if len(form) <= 30:  # longer ones are no amounts, and exceed the precision of floats
+        if len(form) <= 30:  # longer numbers are not amounts, and exceed the precision of floats
             yield float(form)
-    # Separate numbers on one line.
+    # These are separate numbers on one line.
     if re.search(r"[\s\u00a0\u202f]", written):
         for part in re.split(r"[\s\u00a0\u202f]+", written):
             yield from _readings(part) if part and part[0].isdigit() else ()

@@ -1,8 +1,8 @@
-"""The prompt and the key of an answer. A change of the prompt requires a new `PROMPT_VERSION`.
+"""The prompt, and the key of a cached answer. A change of the prompt requires a new `PROMPT_VERSION`.
 
-A page may contain instructions to the model. It is put between two marks that its author cannot know, since they are
-made of its hash, and the prompt tells the model to ignore instructions between them. The marks are not part of the key:
-the same page has the same answer.
+A page may contain instructions to the model. So the page is put between two marks that its author cannot predict,
+since they are made from the hash of the page, and the prompt tells the model to ignore instructions between them. The
+marks are not part of the key: the same page has the same answer.
 """
 
 import hashlib
@@ -24,21 +24,21 @@ Give only what the page says. Where it does not say something, give null; never 
 Copy names, numbers and dates exactly; write numbers without currency and thousands separators, dates as ISO 8601.
 Answer with the JSON object and nothing else."""
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
-# The beginning of a wrong answer is enough to correct it; the whole would be paid for twice.
+# The beginning of a wrong answer is enough for a correction; the whole answer would be paid for twice.
 _SHOWN_CHARS = 4_000
-# An author could search for a text that contains its own mark: one machine can find 48 bits, but not 128.
+# An author could search for a text that contains its own mark: one machine can search 48 bits, but not 128.
 _MARK_HEX = 128 // 4
 CLEANER_VERSION = 1
 """Increased when the same stored text would be sent to a model in another form."""
 
 
 def cleaned(text: str) -> str:
-    r"""Return a stored text without Markdown's backslashes, so that a number such as `19\.5` reads 19.5."""
+    r"""Return a stored text without Markdown's backslashes, so that a number such as `19\.5` becomes 19.5."""
     return _ESCAPED.sub(r"\1", text)
 
 
 class PageText(NamedTuple):
-    """The input from a page: its address, title and cleaned text, and the fields from its markup."""
+    """The text that a model reads of a page: address, title, cleaned text, and the fields from its markup."""
 
     url: str
     title: str
@@ -47,14 +47,14 @@ class PageText(NamedTuple):
 
     @property
     def prompt(self) -> str:
-        """The page exactly as the model reads it."""
+        """The text of the page exactly as it is sent to the model."""
         hints = json.dumps(self.hints, ensure_ascii=False, sort_keys=True) if self.hints else ""
         parts = [f"URL: {self.url}", f"Title: {self.title}", f"Markup: {hints}" if hints else "", "", self.text]
         return "\n".join(part for number, part in enumerate(parts) if part or number == 3)
 
 
 def page_question(page: PageText, instructions: str = "") -> tuple[Message, ...]:
-    """Return the question about a page. The user's instructions come after the general ones."""
+    """Return the question about a page; the user's instructions follow the general instructions."""
     text = page.prompt
     mark = _mark("page", text)
     system = _SYSTEM.format(mark=mark) + (f"\n\n{instructions}" if instructions else "")
@@ -64,7 +64,10 @@ def page_question(page: PageText, instructions: str = "") -> tuple[Message, ...]
 def correction_question(
     before: Sequence[Message], answer: str, errors: Sequence[Violation | str]
 ) -> tuple[Message, ...]:
-    """Return the question with the invalid answer and its errors, between marks since errors may quote the page."""
+    """Return the question that repeats an invalid answer with its errors.
+
+    The errors may quote the page, so they are enclosed in marks too.
+    """
     quoted = "\n".join(f"- {error}" for error in errors)
     mark = _mark("errors", quoted)
     return (
@@ -85,8 +88,12 @@ def _mark(name: str, text: str) -> str:
 def answer_key(
     page: PageText, schema: Schema, model: ModelSpec, *, context_tokens: int, instructions: str = ""
 ) -> Hash:
-    """Return the key of an answer: text, schema, model, prompt and cleaner versions, context size, instructions."""
+    """Return the key of a cached answer.
+
+    It covers the text, the schema, the model, the versions of prompt and cleaner, the context size and the
+    instructions.
+    """
     text = hashlib.sha256(page.prompt.encode("utf-8", "surrogatepass")).hexdigest()
     parts = [text, schema.hash.hex(), *model, PROMPT_VERSION, CLEANER_VERSION, context_tokens]
-    # Without instructions, the key is that of earlier versions.
+    # Without instructions, the key equals that of earlier versions.
     return hashlib.sha256(canonical_json([*parts, instructions] if instructions else parts)).digest()

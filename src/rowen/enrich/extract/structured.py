@@ -1,7 +1,7 @@
-"""Map a page's markup to a schema: JSON-LD, microdata, OpenGraph, data of frameworks, tables.
+"""Map a page's markup to a schema: JSON-LD, microdata, OpenGraph, data of web frameworks, tables.
 
-A field is filled by the paths in its schema (`x-structured`), or by its name. If all required fields are present and
-valid, no model is asked; otherwise the fields are a hint for it.
+The paths in a field's schema (`x-structured`), or its name, select the value. If all required fields are present and
+valid, no model is called; otherwise the model receives the fields as a hint.
 """
 
 import re
@@ -17,9 +17,9 @@ _NUMBER = re.compile(r"-?\d+(?:[.,\s'\u00a0]\d+)*")
 _PREFIX = re.compile(r"https?://(?:www\.)?schema\.org/")
 _TRUE = frozenset({"true", "yes", "1"})
 _FALSE = frozenset({"false", "no", "0"})
-# Names in the paths of schema.org besides the fields.
+# Names of schema.org that occur in paths in addition to the fields.
 _THROUGH = ("name", "value", "text", "@id", "url")
-# Markup nests an offer in a product and a price in an offer; deeper fields belong to another thing.
+# Markup nests an offer in a product and a price in an offer; deeper fields belong to another object.
 _DEEPEST = 6
 
 
@@ -31,14 +31,14 @@ class Filled(NamedTuple):
 
 
 def wanted_names(schemas: Sequence[Schema]) -> tuple[str, ...]:
-    """Return the names of the fields of schemas in markup, for the reader of pages."""
+    """Return the names that the fields of schemas may have in markup, so that the page reader extracts them."""
     paths = {path for schema in schemas for path in _all_paths(schema.definition)}
     names = {plain_name(step) for path in paths for step in path.split(".")}
     return tuple(sorted(names | {plain_name(name) for name in _THROUGH})) if names else ()
 
 
 def filled(schema: Schema, nodes: Sequence[Mapping[str, Any]], *, given: Mapping[str, Any] | None = None) -> Filled:
-    """Fill a schema from one node of the markup, and from others that agree with it. `given` fields take precedence.
+    """Fill a schema from one node of the markup and from nodes that agree with it; `given` fields take precedence.
 
     If several different nodes have all required fields, as on a list of products, the result is ambiguous.
     """
@@ -72,7 +72,7 @@ def _contradicts(candidate: Mapping[str, Any], data: Mapping[str, Any]) -> bool:
 
 
 def converted(value: Any, node: Any) -> Any:
-    """Convert a value to the type of its schema; None if that is impossible."""
+    """Return a value converted to the type of its schema; None if the conversion is impossible."""
     kinds = _kinds(node)
     if isinstance(value, list) and "array" not in kinds:
         value = value[0] if value else None
@@ -103,7 +103,7 @@ def _number(value: Any, *, integer: bool) -> int | float | None:
             return None
         digits = re.sub(r"[\s'\u00a0]", "", match[0])
         last = max(digits.rfind("."), digits.rfind(","))
-        # A single comma before three digits separates thousands; a dot may be that of a program.
+        # A single comma before three digits separates thousands; a dot may be a decimal point written by a program.
         thousands = digits.count(",") == 1 and "." not in digits and len(digits) - last == 4
         whole = re.sub(r"[.,]", "", digits[:last] if last >= 0 and not thousands else digits)
         value = float(f"{whole}.{digits[last + 1 :]}") if last >= 0 and not thousands else float(whole)
@@ -114,7 +114,7 @@ def _number(value: Any, *, integer: bool) -> int | float | None:
 
 
 def _all_paths(node: Any) -> Iterator[str]:
-    """Yield the paths of all fields, including those in lists."""
+    """Yield the paths of all fields, including fields inside lists."""
     if not isinstance(node, Mapping):
         return
     for name, field in (node.get("properties") or {}).items():
@@ -137,7 +137,7 @@ def _of_node(definition: Mapping[str, Any], node: Mapping[str, Any]) -> dict[str
 
 
 def _rows(node: Mapping[str, Any], field: Any) -> Any:
-    """Return the rows of a table that has the required columns of a list's entries."""
+    """Return the rows of a table that has the columns required for the entries of a list; None if there is none."""
     rows, items = node.get("rows"), field.get("items") if isinstance(field, Mapping) else None
     if not isinstance(rows, list) or not isinstance(items, Mapping) or not items.get("properties"):
         return None
@@ -147,7 +147,7 @@ def _rows(node: Mapping[str, Any], field: Any) -> Any:
 
 
 def _at(node: Any, path: Sequence[str], depth: int = 0) -> Any:
-    """Return the value at a path; compare names without case and punctuation."""
+    """Return the value at a path; names are compared without case and punctuation."""
     if not path or depth > _DEEPEST:
         return node
     if isinstance(node, list):
@@ -166,7 +166,7 @@ def _types(node: Mapping[str, Any]) -> set[str]:
 
 
 def _kinds(node: Any) -> list[str]:
-    """Return the types that a field may have, including those of alternatives."""
+    """Return the types that a field may have, including the types of its alternatives."""
     if not isinstance(node, Mapping):
         return []
     kinds = node.get("type")

@@ -1,1 +1,1 @@
-"""Language models: the contract, and the models of providers."""
+"""Language models: the contract, and implementations for providers."""

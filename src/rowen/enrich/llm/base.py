@@ -1,7 +1,7 @@
-"""The contract of a language model, which returns the text of an answer for a conversation and a schema.
+"""The contract of a language model, which answers a conversation with text under a schema.
 
-Answers are validated elsewhere, for all models alike. No tools are ever offered to a model, except for the function by
-which some providers return structured data.
+Answers are validated elsewhere, in the same way for all models. No tools are offered to a model, except for the
+function by which some providers return structured data.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -36,9 +36,9 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ModelQuestion:
-    """A question: a conversation, the schema of the answer, its maximum length, and its purpose.
+    """A question to a model: a conversation, the schema of the answer, its maximum length, and its purpose.
 
-    `limit_s` is the time limit, if it differs from that of the settings.
+    `limit_s` is a time limit that overrides that of the settings.
     """
 
     messages: tuple[Message, ...]
@@ -50,12 +50,12 @@ class ModelQuestion:
 
     @property
     def chars(self) -> int:
-        """The length without the schema."""
+        """The number of characters, without the schema."""
         return sum(len(message.text) for message in self.messages)
 
 
 class ModelReply(NamedTuple):
-    """An answer: its text, its end, and its cost. The text of a refusal is its reason."""
+    """An answer of a model: its text, the reason why it ended, and its cost. The text of a refusal is its reason."""
 
     text: str
     finish: Finish
@@ -82,7 +82,7 @@ class ModelTools(NamedTuple):
 
 
 class LanguageModel(Protocol):
-    """Answers questions; `price` is None if unknown."""
+    """A language model; `price` is None if unknown."""
 
     kind: ClassVar[str]
     spec: ModelSpec
@@ -91,7 +91,7 @@ class LanguageModel(Protocol):
     def __init__(self, tools: ModelTools, model: str | None = None) -> None: ...
 
     async def ask(self, question: ModelQuestion) -> ModelReply:
-        """Return an answer; raise `ContextOverflowError` if the text is too long, or a `ProviderError`."""
+        """Return an answer; raise `ContextOverflowError` if the text is too long, or another `ProviderError`."""
         ...
 
     async def close(self) -> None:
@@ -100,7 +100,7 @@ class LanguageModel(Protocol):
 
 
 def make(tools: ModelTools, *, model: str | None = None) -> LanguageModel:
-    """Return the configured model, or another one at the same address."""
+    """Return the configured model; `model` selects another model at the same address."""
     kind = tools.settings.llm
     if kind is None:
         raise ConfigurationError(

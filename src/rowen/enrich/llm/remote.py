@@ -1,7 +1,7 @@
 """Language models over HTTP: OpenAI, Anthropic, Gemini and Ollama.
 
-Servers support schemas to a different extent, and refuse unsupported requests. So each model has a ladder of request
-formats, the strictest first, and remembers the first one that works.
+Servers support schemas to a different extent, and reject unsupported requests. So each model has a list of request
+formats (the ladder), the strictest first, and remembers the first format that the server accepted.
 """
 
 import json
@@ -25,24 +25,24 @@ from rowen.errors import ConfigurationError, ContextOverflowError, ProviderRefus
 from rowen.model.models import Price, TokenUsage, tokens
 from rowen.net.target import parse, redact
 
-# English has four characters per token, German three: a high estimate only reserves too much.
+# English has four characters per token, German three. An overestimate only reserves too much.
 _CHARS_PER_TOKEN = 3
 _OVERFLOW_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "string_above_max_length"})
-# Some providers use one code for all refusals.
+# Some providers use a single code for all refusals.
 _OVERFLOW_WORDS = ("prompt is too long", "context length", "context size", "maximum context", "input token count")
-# Parameters that determine the meaning of a request. Others are left out if a server refuses them.
+# Parameters without which a request has another meaning. Other parameters are left out if a server rejects them.
 _ESSENTIAL = frozenset({"model", "messages", "response_format", "tools", "tool_choice", "contents", "format"})
-# Fixed, so that servers that support it give the same answer to the same question.
+# Constant, so that servers that support it give the same answer to the same question.
 _SEED = 7
 
 
 class _RemoteModel(ABC):
-    """One model of a provider: the provider with its key, the price, and the ladder of request formats."""
+    """A model of a provider, with the provider's key, the price, and the ladder of request formats."""
 
     kind: ClassVar[str]
     home: ClassVar[str]
     default_model: ClassVar[str | None] = None
-    # The reference to the usual key, the header that carries it, and its form there.
+    # The reference to the usual key, the header for the key, and the format of the header.
     key: ClassVar[tuple[str, str, str]]
     headers: ClassVar[Mapping[str, str]] = {}
     rungs: ClassVar[int]
@@ -74,7 +74,7 @@ class _RemoteModel(ABC):
         )
 
     async def ask(self, question: ModelQuestion) -> ModelReply:
-        """Return the answer to the first request format that the provider accepts, from the last accepted one on.
+        """Return the answer; try the request formats in order, starting at the last accepted one.
 
         Raise `ContextOverflowError` if the text is too long.
         """
@@ -88,9 +88,9 @@ class _RemoteModel(ABC):
                 answer = await self._post(request, question)
             except ProviderRefusedError as problem:
                 if rung == self._rung and schema in self._answered_schemas:
-                    # This format worked for another text with this schema, so the text is refused, not the format.
+                    # The format was accepted for another text with this schema, so the server refuses the text.
                     raise
-                # A refused format leads to the next one. The first refusal is reported.
+                # If a format is rejected, the next one is tried. If all are rejected, the first error is raised.
                 refusal = refusal or problem
                 continue
             if rung != self._rung:
@@ -113,22 +113,22 @@ class _RemoteModel(ABC):
     @property
     @abstractmethod
     def _path(self) -> str:
-        """Return the path of requests below the base address."""
+        """Return the path of requests, relative to the base address."""
 
     @abstractmethod
     def _request(self, question: ModelQuestion, rung: int) -> dict[str, Any] | None:
-        """Return the request for a rung of the ladder; None if the schema cannot be expressed there."""
+        """Return the request in the format at index `rung`; None if the format cannot express the schema."""
 
     @abstractmethod
     def _reply(self, answer: dict[str, Any]) -> ModelReply:
-        """Read an answer."""
+        """Return the answer in a response."""
 
     @abstractmethod
     def _usage(self, answer: dict[str, Any]) -> TokenUsage | None:
-        """Return the tokens that the provider counted; None if it counted none."""
+        """Return the token counts of the provider; None if the answer has none."""
 
     async def _post(self, request: dict[str, Any], question: ModelQuestion) -> dict[str, Any]:
-        """Send one request; leave out each optional parameter that the provider refuses, now and in later requests."""
+        """Send one request; optional parameters that the provider rejects are left out, now and in later requests."""
         limit_s = question.limit_s or self._limit_s
         while True:
             sent = {name: value for name, value in request.items() if name not in self._refused_parameters}
@@ -157,7 +157,7 @@ class _RemoteModel(ABC):
 
 
 class OpenAIChat(_RemoteModel):
-    """OpenAI's chat completions, which llama.cpp, vLLM, LM Studio, Ollama and many others implement as well.
+    """OpenAI's chat completions, which llama.cpp, vLLM, LM Studio, Ollama and many other servers implement too.
 
     The ladder: a strict JSON schema, a JSON schema, any JSON, plain text.
     """
@@ -200,7 +200,7 @@ class OpenAIChat(_RemoteModel):
         if not isinstance(choice, dict) or not isinstance(message, dict):
             raise self._provider.unreadable("it has no message")
         usage = self._usage(answer) or TokenUsage()
-        # The length comes first: an answer that was cut off may have no content at all.
+        # Check the length first: a truncated answer may have no content at all.
         if choice.get("finish_reason") == "length":
             return ModelReply(_text_of(message.get("content")), "length", usage)
         if message.get("refusal") or choice.get("finish_reason") == "content_filter":
@@ -213,9 +213,9 @@ class OpenAIChat(_RemoteModel):
 
 
 class Anthropic(_RemoteModel):
-    """Anthropic's messages.
+    """Anthropic's Messages API.
 
-    The ladder: structured output, then a tool that the model must call. All models know the second.
+    The ladder: structured output, then a tool that the model must call. All models support the tool.
     """
 
     kind = "anthropic"
@@ -309,7 +309,7 @@ class GeminiChat(_RemoteModel):
         usage = self._usage(answer) or TokenUsage()
         candidates = answer.get("candidates")
         if not isinstance(candidates, list) or not candidates or not isinstance(candidates[0], dict):
-            # A prompt that was blocked has no candidates at all.
+            # A blocked prompt has no candidates at all.
             feedback = answer.get("promptFeedback")
             reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
             if reason is None:
@@ -332,14 +332,14 @@ class GeminiChat(_RemoteModel):
 
 
 class Ollama(_RemoteModel):
-    """Ollama's own API, which enforces a schema more reliably than its version of OpenAI's; it is free of charge."""
+    """Ollama's own API, which enforces schemas more reliably than its OpenAI-compatible API; it is free of charge."""
 
     kind = "ollama"
     home = "http://127.0.0.1:11434"
     key = ("", "Authorization", "Bearer {}")
     rungs = 1
     _path = "/api/chat"
-    # Ollama truncates a prompt without notice at the context size in the request, 4,096 tokens by default.
+    # Ollama truncates a prompt silently to the context size of the request, which is 4,096 tokens by default.
     _SPARE_TOKENS = 512
 
     def __init__(self, tools: ModelTools, model: str | None = None) -> None:
@@ -348,7 +348,7 @@ class Ollama(_RemoteModel):
 
     def _request(self, question: ModelQuestion, rung: int) -> dict[str, Any]:
         schema = lenient(question.schema)
-        # The prompt has the schema as well: with the grammar alone, a model writes empty objects.
+        # The prompt contains the schema too: with the grammar alone, a model returns empty objects.
         messages = _with_schema(question.messages, schema)
         sent = sum(len(message.text) for message in messages) // _CHARS_PER_TOKEN
         context = sent + question.answer_tokens + self._SPARE_TOKENS
@@ -372,13 +372,13 @@ class Ollama(_RemoteModel):
 
 
 def _counted(usage: Mapping[str, Any], sent: str, received: str) -> TokenUsage | None:
-    """Return two counts; None if both are 0."""
+    """Return the two counts as token usage; None if both are 0."""
     numbers = [tokens(usage.get(name)) for name in (sent, received)]
     return TokenUsage(*numbers) if any(numbers) else None
 
 
 def _with_schema(messages: Sequence[Message], schema: Mapping[str, Any]) -> list[Message]:
-    """Add the schema to the system message, for requests that do not enforce it."""
+    """Add the schema to the system message, for request formats that do not enforce the schema."""
     addition = f"\n\nThe JSON Schema of your answer:\n{json.dumps(schema, ensure_ascii=False)}"
     return [
         Message(message.role, message.text + addition) if message.role == "system" else message for message in messages
@@ -386,7 +386,7 @@ def _with_schema(messages: Sequence[Message], schema: Mapping[str, Any]) -> list
 
 
 def _text_of(content: Any) -> str:
-    """Return the text of a message, which may be in parts."""
+    """Return the text of a message, whose content may consist of parts."""
     if isinstance(content, list):
         return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
     return content if isinstance(content, str) else ""

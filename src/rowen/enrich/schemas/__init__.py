@@ -1,1 +1,1 @@
-"""JSON Schemas: bundled ones, their versions, validation, and the dialects of providers."""
+"""JSON Schemas: bundled schemas, their versions, validation, and the schema dialects of providers."""

@@ -1,13 +1,13 @@
-"""Derive the dialect of a schema that a provider accepts. Answers are validated against the original.
+"""Convert a schema to the dialect that a provider accepts. Answers are validated against the original schema.
 
-Strict modes require objects whose keys are all required, and that have no others. So optional fields become nullable,
-and unsupported keywords are left out, or exclude the schema from strict modes.
+Strict modes require that all keys of an object are required, and that no other keys exist. So optional fields become
+nullable. Unsupported keywords are left out, or make strict modes impossible.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-# Keywords that change the structure, and that strict modes do not support. Some support `format` and `pattern`.
+# Keywords that change the structure, and that strict modes do not support. Some modes support `format` and `pattern`.
 _UNSUPPORTED = frozenset(
     {"not", "if", "then", "else", "dependentRequired", "dependentSchemas", "dependencies", "patternProperties"}
     | {"propertyNames", "unevaluatedProperties", "unevaluatedItems", "prefixItems", "contains", "oneOf"}
@@ -28,7 +28,7 @@ def lenient(definition: Mapping[str, Any]) -> Definition:
 
 
 def strict(definition: Mapping[str, Any]) -> Definition | None:
-    """Return the schema for strict modes; None if they cannot express it."""
+    """Return the schema in the dialect of strict modes; None if the dialect cannot express it."""
     try:
         return _mapped(definition, _tightened)
     except ValueError:
@@ -36,7 +36,7 @@ def strict(definition: Mapping[str, Any]) -> Definition | None:
 
 
 def without_nulls(data: Any, definition: Mapping[str, Any]) -> Any:
-    """Return an answer without nulls of optional fields that are not nullable in the original."""
+    """Return an answer without the nulls of optional fields that are not nullable in the original schema."""
     root = definition
 
     def cleaned(value: Any, node: Any) -> Any:
@@ -57,7 +57,7 @@ def without_nulls(data: Any, definition: Mapping[str, Any]) -> Any:
 
 
 def _mapped(definition: Mapping[str, Any], change: Callable[[Definition], Definition]) -> Definition:
-    """Rebuild a schema without Rowen's keywords, and change each subschema."""
+    """Rebuild a schema without Rowen's keywords, and apply `change` to each subschema."""
 
     def child(value: Any) -> Any:
         return _mapped(value, change) if isinstance(value, Mapping) else value
@@ -78,7 +78,7 @@ def _mapped(definition: Mapping[str, Any], change: Callable[[Definition], Defini
 
 
 def _tightened(node: Definition) -> Definition:
-    """Return a subschema in the strict dialect; raise `ValueError` if that is impossible."""
+    """Return a subschema in the dialect of strict modes; raise `ValueError` if the dialect cannot express it."""
     if _UNSUPPORTED & node.keys() or "allOf" in node:
         raise ValueError("not expressible")
     node = {word: value for word, value in node.items() if word not in _BOUNDS}
@@ -98,7 +98,7 @@ def _tightened(node: Definition) -> Definition:
 
 
 def _nullable(node: Any) -> Any:
-    """Return the schema of an optional field: the same, or null."""
+    """Return the schema of an optional field, which may have the same values or null."""
     if not isinstance(node, Mapping):
         raise ValueError("not expressible")
     kind = node.get("type")
@@ -126,8 +126,8 @@ def _may_be_null(node: Any, root: Mapping[str, Any]) -> bool:
 
 
 def _resolved(node: Any, root: Mapping[str, Any]) -> Any:
-    """Resolve a reference within the schema, up to a few steps."""
-    for _ in range(8):  # a chain of references is one or two long; a circle must end
+    """Return the target of a reference within the schema; follow only a few references."""
+    for _ in range(8):  # a chain of references has one or two links; a cycle must end
         if not (isinstance(node, Mapping) and isinstance(node.get("$ref"), str)):
             return node
         target: Any = root

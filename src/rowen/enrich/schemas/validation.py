@@ -1,6 +1,6 @@
-"""Check schemas and their cost, and validate answers.
+"""Validate schemas, limit the cost of validation, and validate answers.
 
-Nothing is ever fetched for a schema. Patterns are matched in linear time, by an engine without backtracking.
+A schema never causes a request. Patterns are matched in linear time, by an engine without backtracking.
 """
 
 import json
@@ -19,32 +19,33 @@ from rowen.model.text import pattern_states
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
 
-# The largest bundled schema has 3 kB. Providers refuse ten times this limit, and each call pays for the schema.
+# The largest bundled schema has 3 kB. Providers reject ten times this limit, and each call pays for the schema.
 _MOST_BYTES = 100_000
-# OpenAI allows 10 levels, each of which is two or three levels of JSON.
+# OpenAI allows 10 levels; one of these levels is two or three levels of JSON.
 _DEEPEST = 64
-# The size of a compiled pattern; the engine's own limit is ten times as large, and takes a second to reach.
+# The size of a compiled pattern. The engine's own limit is ten times as large, and takes a second to reach.
 _PATTERN_BYTES = 1 << 20
-# As many as a model can correct at once; more violations mostly have the same cause.
+# The number that a model can correct at once; more violations usually have the same cause.
 MOST_VIOLATIONS = 10
-# Comparing a value with a subschema takes 10 ns without patterns and errors.
+# One comparison of a value with a subschema takes 10 ns without patterns and errors.
 _MOST_STEPS = 5_000_000
-# Matching takes 3 ns for each state and character at worst.
+# Matching one character takes at most 3 ns for each state.
 _MOST_MATCHING = 50_000_000
 # Copying a value takes 70 ns.
 _MOST_COPIED = 1_000_000
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 DEEPEST_DATA = 32
-"""The levels of objects and lists in data; real data has at most ten."""
-# A schema of 100 kB with a line for each field has 4,000.
+"""The maximum number of nested objects and lists in data; real data has at most ten levels."""
+# A schema of 100 kB with one line for each field has 4,000 subschemas.
 _MOST_SUBSCHEMAS = 5_000
-# Usual values are compared with fewer than 100, with many alternatives 1,000. Ten times as many take 0.1 ms.
+# Typical values are compared with fewer than 100 subschemas, or with 1,000 if there are many alternatives. Ten times as
+# many take 0.1 ms.
 _MOST_COMPARISONS = 10_000
-# Compiling one takes up to 3 microseconds, so that all take 60 ms.
+# Compiling one takes up to 3 microseconds, so all of them take 60 ms.
 _MOST_STATES = 20_000
-# A pattern that is compiled takes some time, however short it is.
+# Compiling a pattern takes a minimum time, even if the pattern is short.
 _PATTERN_STATES = 50
-# The options in an error message that take as long as one step.
+# The number of options in an error message that take as long as one step.
 _OPTIONS_PER_STEP = 100
 _LISTS = ("allOf", "anyOf", "oneOf")
 _SINGLE = ("not", "if", "then", "else")
@@ -68,7 +69,7 @@ class Violation(NamedTuple):
 
 
 def check_definition(definition: Any) -> Mapping[str, Any]:
-    """Return a JSON Schema if it is valid for extraction; raise `UsageError` otherwise."""
+    """Return a JSON Schema that is valid for extraction; raise `UsageError` if it is not."""
     if not isinstance(definition, dict):
         raise UsageError("A schema is a JSON object.")
     try:
@@ -95,7 +96,10 @@ def check_definition(definition: Any) -> Mapping[str, Any]:
 
 
 def violations(schema: Schema, data: Any, *, partial: bool = False) -> list[Violation]:
-    """Return up to ten violations; missing fields of a `partial` answer are none, since another part may have them."""
+    """Return up to ten violations.
+
+    Missing fields of a `partial` answer are no violations, since another part of the page may have them.
+    """
     compiled = _compiled(canonical_json(dict(schema.definition)))
     size = _size(data)
     if wrong := compiled.refuse(size):
@@ -111,7 +115,7 @@ def violations(schema: Schema, data: Any, *, partial: bool = False) -> list[Viol
 
 
 class _Size(NamedTuple):
-    """The size of data: values and names of fields, their characters, and levels."""
+    """The size of data: the number of values and field names, the number of their characters, and the depth."""
 
     values: int
     chars: int
@@ -119,21 +123,21 @@ class _Size(NamedTuple):
 
 
 class SchemaCost(NamedTuple):
-    """The maximum cost of a value: compared subschemas, and states of their patterns."""
+    """The maximum cost of validating one value: the number of compared subschemas, and of states of their patterns."""
 
     steps: int
     states: int
 
 
 class _Compiled(NamedTuple):
-    """A validator, its cost per value, and a validator without the constraints of the whole answer."""
+    """A validator, its cost per value, and a validator `fields` without the constraints of the whole answer."""
 
     validator: "Validator"
     cost: SchemaCost
     fields: "Validator"
 
     def refuse(self, size: _Size) -> str | None:
-        """Return the reason why data of a size is not validated."""
+        """Return the reason why data is too large to be validated; None if it is not."""
         if size.depth > DEEPEST_DATA:
             return f"it is nested more than {DEEPEST_DATA} levels deep"
         if size.values * self.cost.steps > _MOST_STEPS or size.chars * self.cost.states > _MOST_MATCHING:
@@ -141,7 +145,7 @@ class _Compiled(NamedTuple):
         return None
 
     def is_small(self, size: _Size) -> bool:
-        """Return whether all errors of such data can be listed. Each error has a copy of its value."""
+        """Return whether data is small enough to list all its errors. Each error contains a copy of its value."""
         return self.cost.steps * size.values * (size.values + size.chars // 100) <= _MOST_COPIED
 
 
@@ -155,7 +159,7 @@ def _explained(compiled: _Compiled, data: Any, *, partial: bool) -> Iterator[Vio
 def _explained_by_field(
     compiled: _Compiled, data: Any, missing: Sequence[str], *, partial: bool
 ) -> Iterator[Violation]:
-    """Validate large data field by field, and lists entry by entry."""
+    """Yield the violations of large data; each field is validated separately, and each entry of a list."""
     yield from (Violation("", f'"{name}" is a required property') for name in missing)
     is_explained = bool(missing)
     parts: list[tuple[str, int | None, Any]] = []
@@ -174,7 +178,7 @@ def _explained_by_field(
         for error in compiled.fields.iter_errors(part):
             place = list(error.instance_path)
             is_absence = error.kind.name == "required" or error.instance is None
-            # Constraints of the whole answer, or of the whole list, do not apply to a part of it.
+            # Constraints of the whole answer or of the whole list do not apply to its parts.
             if len(place) >= len(path) and not (is_absence and partial):
                 is_explained = True
                 yield Violation(_pointer([*path, *place[len(path) :]]), error.message[:300])
@@ -206,7 +210,7 @@ def _pointer(path: Iterable[Any]) -> str:
 
 
 def _nodes(value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield all objects of a schema with their places, without recursion, since it may be nested too deeply."""
+    """Yield all objects of a schema with their places; without recursion, since the schema may be nested too deeply."""
     waiting = [("", value, 0)]
     while waiting:
         place, node, depth = waiting.pop()
@@ -248,7 +252,11 @@ def _validator_of(definition: Any) -> "Validator":
 
 @dataclass(slots=True)
 class _Node:
-    """One subschema: its weights, and the subschemas for the same value, each value below, and single fields."""
+    """One subschema, with its weights.
+
+    It applies the subschemas in `same` to the same value, those in `below` to each inner value, and those in `fields`
+    to single fields.
+    """
 
     steps: int
     states: int
@@ -259,7 +267,7 @@ class _Node:
 
 
 def schema_cost(definition: Mapping[str, Any]) -> SchemaCost:
-    """Return the maximum cost of a value; raise `UsageError` if it is too high."""
+    """Return the maximum cost of validating one value; raise `UsageError` if it is too high."""
     nodes = _subschemas(definition)
     if sum(node.states for node in nodes.values()) > _MOST_STATES:
         raise UsageError("The patterns of the schema are too large.", hint="Repeat less in them, or leave some out.")
@@ -277,7 +285,7 @@ def schema_cost(definition: Mapping[str, Any]) -> SchemaCost:
 
 
 def _subschemas(definition: Mapping[str, Any]) -> dict[int, _Node]:
-    """Return all subschemas that apply to data, by their `id()`."""
+    """Return all subschemas that can apply to data, by their `id()`."""
     anchors = _Anchors(definition)
     nodes: dict[int, _Node] = {}
     waiting: list[Any] = [definition]
@@ -373,7 +381,7 @@ def _at(value: Any, steps: Sequence[str]) -> Iterator[Any]:
 
 
 def _sorted(nodes: Mapping[int, _Node], root: int) -> list[int]:
-    """Return subschemas after those that they apply to the same value; raise `UsageError` for a cycle."""
+    """Sort subschemas so that each follows the subschemas that it applies to the same value; refuse cycles."""
     order: list[int] = []
     begun: set[int] = set()
     done: set[int] = set()
@@ -399,7 +407,7 @@ def _sorted(nodes: Mapping[int, _Node], root: int) -> list[int]:
 def _most(
     nodes: Mapping[int, _Node], order: Sequence[int], root: int, weight: Callable[[_Node], int], *, limit: int
 ) -> int:
-    """Return the largest weight of any value, at any depth; all weights beyond the limit are equal."""
+    """Return the highest total weight for one value at any depth; totals above the limit are not distinguished."""
     weights = {at: weight(nodes[at]) for at in order}
     above: dict[int, int] = {}
     most = 0
@@ -410,9 +418,9 @@ def _most(
             total = weights[at]
             if depth:
                 total = sum(above[id(schema)] for schema in node.below)
-                # A value below has one name, or one place in a list.
+                # An inner value has one name, or one index in a list.
                 total += sum(max(above[id(schema)] for schema in group) for group in node.fields)
-            # Unevaluated fields are determined by a second evaluation of the others.
+            # Unevaluated fields are found by evaluating the other fields a second time.
             total += sum(level[id(schema)] for schema in node.same) * (2 if node.evaluates_again else 1)
             level[at] = min(total, limit + 1)
         most = max(most, level[root])

@@ -1,4 +1,4 @@
-"""Bundled schemas, and how two versions of a schema differ."""
+"""Bundled schemas, and the differences between two versions of a schema."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from typing import Any
 from rowen.model.hashes import canonical_json
 from rowen.model.schemas import Schema, SchemaChange, SchemaComparison
 
-# Words whose smaller value allows more, and whose larger value allows more.
+# Keywords whose smaller value is more permissive, and keywords whose larger value is more permissive.
 _LOWER_IS_WIDER = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})
 _HIGHER_IS_WIDER = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})
 _TALK = frozenset({"title", "description", "examples", "default", "$comment", "$schema", "$id"})
@@ -17,7 +17,7 @@ _HANDLED = frozenset({"properties", "required", "type", "enum", "items", "additi
 
 
 def compare(older: Schema, newer: Schema) -> SchemaComparison:
-    """Return all differences; those not proved compatible are breaking."""
+    """Return all differences; a difference is breaking unless it is proved to be compatible."""
     changes = tuple(_differences(older.definition, newer.definition, ""))
     if not changes:
         return SchemaComparison(older.ref, newer.ref, "same", ())
@@ -99,7 +99,7 @@ def _listed(kinds: frozenset[str] | None) -> str:
 
 @cache
 def bundled_schemas() -> tuple[Schema, ...]:
-    """Return the schemas of `bundled/<name>/<version>.json`, by name and version."""
+    """Return the schemas in `bundled/<name>/<version>.json`, sorted by name and version."""
     entries = (files("rowen.enrich.schemas") / "bundled").iterdir()
     folders = sorted((entry for entry in entries if entry.is_dir()), key=lambda folder: folder.name)
     return tuple(

@@ -1,4 +1,4 @@
-"""The terminal interface: stdout is data, stderr is talk. Command bodies are imported when they are called."""
+"""The command line: data on stdout, messages on stderr. The body of a command is imported when it is called."""
 
 from rowen.interfaces.cli.app import main
 

@@ -1,4 +1,4 @@
-"""The program `rowen`: its table of commands, its errors and its exit."""
+"""The program `rowen`: its commands, its error handling and its exit code."""
 
 import atexit
 import gc
@@ -20,7 +20,7 @@ from rowen.version import __version__
 # 128 and the number of SIGINT, as in shells.
 INTERRUPTED = 130
 
-# More than the 107,000 objects that the modules of a sync create: collecting among them takes 20 ms of its 400.
+# More than the 107,000 objects that the modules of a sync create: collecting garbage among them takes 20 of its 400 ms.
 _OBJECTS_BETWEEN = 120_000
 
 _SECTIONS = {
@@ -97,17 +97,17 @@ app = click.command(cls=LazyCommandGroup, name="rowen", sections=_SECTIONS)(_app
 
 
 def main() -> None:
-    """Run the command and end the process with its exit code."""
+    """Run the command, and end the process with the command's exit code."""
     for stream in (sys.stdout, sys.stderr):
-        # Characters that the encoding of a terminal lacks must not end a command.
+        # Characters that the terminal's encoding lacks must not end a command.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    # Imported objects are never garbage.
+    # Imported objects never become garbage.
     gc.set_threshold(_OBJECTS_BETWEEN, *gc.get_threshold()[1:])
     _leave(_call(sys.argv[1:]))
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process without freeing objects one by one, which takes a tenth of a short command."""
+    """End the process without freeing each object, which takes a tenth of the time of a short command."""
     gc.disable()
     others = [thread for thread in threading.enumerate() if thread is not threading.main_thread() and not thread.daemon]
     if others or sys.gettrace() or sys.getprofile():

@@ -39,7 +39,7 @@ class _Folder(click.ParamType[Path]):
 
 
 class Command(click.Command):
-    """A command with the shared options, which its help lists below its own."""
+    """A command whose help lists its own options, and below them the options of all commands."""
 
     _params: list[Any]
 
@@ -60,7 +60,7 @@ class Command(click.Command):
 
     @property
     def params(self) -> list[click.Parameter]:
-        """The parameters; those of operations are derived on first use."""
+        """The parameters; those that come from operations are derived at first use."""
         if any(isinstance(param, OptionsOf) for param in self._params):
             from rowen.interfaces.cli.options import derived_options
 
@@ -73,7 +73,7 @@ class Command(click.Command):
         self._params = value
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the options of the command, then the shared ones."""
+        """List the options of the command, then the options of all commands."""
         options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
         for heading, is_shared in {"Options": False, "Options of every command": True}.items():
             listed = [option for option in options if isinstance(option, Shared) is is_shared]
@@ -120,7 +120,7 @@ class LazyCommandGroup(CommandGroup):
         return list(self._modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command."""
+        """Return a command, and import its module."""
         if cmd_name not in self._modules:
             return None
         module = import_module(f"rowen.interfaces.cli.commands.{self._modules[cmd_name]}")
@@ -130,7 +130,7 @@ class LazyCommandGroup(CommandGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command; for a misspelt name raise an error that lists similar ones."""
+        """Return the command; if the name is unknown, raise an error that lists similar names."""
         if not args[0].startswith("-") and args[0] not in self._modules:
             raise click.exceptions.NoSuchCommand(args[0], possibilities=self._modules, ctx=ctx)
         return super().resolve_command(ctx, args)
@@ -159,13 +159,13 @@ def options_of(
     leave_out: Collection[str] = (),
     **changes: Mapping[str, Any],
 ) -> Callable[[Function], Function]:
-    """Add the parameters of an operation to a command as options; `changes` overrides attributes of single ones.
+    """Add the parameters of an operation to a command as options; `changes` overrides attributes of some options.
 
-    Instead of an operation whose module is slow to import, a record of parameters can be given.
+    Instead of an operation whose module is slow to import, a record of parameters can be passed.
     """
 
     def decorate(function: Function) -> Function:
-        # This is how click collects the options of a command before it exists.
+        # click stores the options in this attribute before the command exists.
         vars(function).setdefault("__click_params__", []).append(OptionsOf(operation, only, leave_out, changes))
         return function
 
@@ -173,7 +173,7 @@ def options_of(
 
 
 def command(name: str) -> Callable[[Callable[..., Any]], Command]:
-    """Declare a command; its function receives the `Invocation` first."""
+    """Declare a command; its function receives the `Invocation` as the first argument."""
 
     def declare(function: Callable[..., Any]) -> Command:
         return click.command(name, cls=Command)(click.pass_obj(function))
@@ -182,7 +182,7 @@ def command(name: str) -> Callable[[Callable[..., Any]], Command]:
 
 
 def listing_group(name: str) -> Callable[[Callable[..., None]], CommandGroup]:
-    """Declare a group whose function runs without a subcommand, and lists the resources."""
+    """Declare a group; without a subcommand, its function is called, which lists the resources."""
 
     def declare(function: Callable[..., None]) -> CommandGroup:
         @wraps(function)
@@ -196,7 +196,7 @@ def listing_group(name: str) -> Callable[[Callable[..., None]], CommandGroup]:
 
 
 def completing(function: str) -> Callable[..., list[str]]:
-    """Return a completion by the name of its function; its module is imported when a shell asks."""
+    """Return a completion function by its name; its module is imported when a shell requests completions."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         module = import_module("rowen.interfaces.cli.completing")
@@ -207,5 +207,5 @@ def completing(function: str) -> Callable[..., list[str]]:
 
 
 def source_argument(name: str = "name", **attributes: Any) -> Callable[[Function], Function]:
-    """Declare an argument that names a source, with completion."""
+    """Declare an argument that is the name of a source, with completion."""
     return click.argument(name, shell_complete=completing("source_names"), **attributes)

@@ -8,7 +8,7 @@ from rowen.operations.validation import has_database, kinds, options_of
 
 
 def source_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Return names of sources; none if there is no database or it fails, since a shell shows no errors."""
+    """Return the names of sources; none if there is no database or it fails, since a shell shows no errors."""
     call = ctx.find_object(Invocation) or Invocation()
     call.quiet = True
     try:
@@ -26,5 +26,5 @@ def kind_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[s
 
 
 def option_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Return the options of the kind that was given, else those of all kinds."""
+    """Return the options of the kind on the command line; without a kind, the options of all kinds."""
     return [f"{name}=" for name in options_of(ctx.params.get("kind")) if name.startswith(incomplete)]

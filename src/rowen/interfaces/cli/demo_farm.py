@@ -1,4 +1,4 @@
-"""The demo's data: a folder, a website and an open data portal of a farm, on loopback, with changes to each."""
+"""The data of the demo: the folder, website and open data portal of a farm, on loopback, with changes to each."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FIELD = "rowen-hill"
 
 @contextmanager
 def demo_place(call: Invocation, *, keep: bool) -> Iterator[tuple[Path, Path]]:
-    """Yield the demo's data folder and the farm's folder; delete both at the end unless the user named one."""
+    """Yield the demo's data folder and the farm's folder; delete both at the end unless the user named a folder."""
     if call.home is not None:
         field = call.home / _FIELD
         if field.exists():
@@ -39,7 +39,7 @@ def demo_place(call: Invocation, *, keep: bool) -> Iterator[tuple[Path, Path]]:
         yield call.home, field
         return
     folder = Path(tempfile.mkdtemp(prefix="rowen-demo-"))
-    # Root starts the server under another account, which has to pass through this folder.
+    # If the user is root, the server runs under another account, which must be able to pass through this folder.
     folder.chmod(0o755)
     try:
         yield folder / "home", folder / _FIELD
@@ -51,11 +51,11 @@ def demo_place(call: Invocation, *, keep: bool) -> Iterator[tuple[Path, Path]]:
 
 
 def demo_settings(call: Invocation, home: Path, **more: Any) -> Settings:
-    """Return settings with a database of the demo's own, and without a provider that costs anything."""
+    """Return settings with a separate database for the demo, and without providers that cost anything."""
     return call.settings.model_copy(
         update={
             "home": home,
-            # Only a database that was named for the demo is written to.
+            # Only a database that the user named for the demo is written to.
             "database_url": call.settings.database_url if call.database_url else None,
             # The folder of the server is deleted at the end.
             "embedded_linger_s": 0.0,
@@ -110,7 +110,7 @@ Signed this morning by Edda, Joss and, with a hoof, Bartleby.
 
 
 def lay_out(field: Path) -> int:
-    """Copy the folder, dated yesterday so that a touched file shows; return its number of files."""
+    """Copy the folder with the date of yesterday, so that a touched file is noticed; return its number of files."""
     shutil.copytree(WORLD, field, ignore=shutil.ignore_patterns("__pycache__"))
     return _touch(field, time.time_ns() - 24 * _HOUR_NS)
 
@@ -191,7 +191,7 @@ def open_shop(shop: Path) -> Iterator[str]:
 
     class Page(SimpleHTTPRequestHandler):
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the name of the base class)
-            """Print nothing into the demo."""
+            """Suppress the log of requests."""
 
     with _serve(partial(Page, directory=str(shop))) as address:
         yield f"{address}/"
@@ -286,11 +286,11 @@ def open_portal(portal: DemoPortal) -> Iterator[str]:
             self.wfile.write(body)
 
         def date_time_string(self, timestamp: float | None = None) -> str:
-            """Return the time of the portal's own clock, which the demo sets."""
+            """Return the time of the portal's clock, which the demo sets."""
             return portal.clock.replace(tzinfo=UTC).strftime("%a, %d %b %Y %H:%M:%S GMT")
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the name of the base class)
-            """Print nothing into the demo."""
+            """Suppress the log of requests."""
 
     with _serve(Answer) as address:
         yield address

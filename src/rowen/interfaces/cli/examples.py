@@ -22,7 +22,7 @@ KINDS = {
     "ldes": "https://example.org/stream",
     "announced": "announced:https://council.example.org/publications",
 }
-"""An address of each kind for `rowen add`."""
+"""An example address of each kind, for `rowen add`."""
 
 FORMATS = {
     "parquet": "a file a source, compressed: DuckDB, pandas, Spark",
@@ -31,7 +31,7 @@ FORMATS = {
     "csv": "tables: spreadsheets, with --excel",
     "sqlite": "one database file, with search by words",
 }
-"""The formats of `rowen export` with their uses."""
+"""The formats of `rowen export`, with the use of each."""
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "demo": ("demo", "demo --keep"),
@@ -138,4 +138,4 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "doctor": ("doctor",),
     "completion": ("completion zsh", 'completion bash > "$HOME/.rowen-completion"'),
 }
-"""Examples by the path of a command, without `rowen`."""
+"""Examples by the name of the command, without `rowen`."""

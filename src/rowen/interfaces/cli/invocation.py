@@ -1,4 +1,4 @@
-"""One call of the program: its shared options, its output, and its access to Rowen."""
+"""One call of the program: the options of all commands, the output, and access to Rowen."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass
 class Invocation:
-    """The options of every command. `session`, which imports all that opens Rowen, is loaded by the first use."""
+    """The options of all commands; the module `session`, which opens Rowen, is imported at first use."""
 
     home: Path | None = None
     database_url: str | None = None
@@ -37,7 +37,7 @@ class Invocation:
 
     @cached_property
     def _session(self) -> ModuleType:
-        """The module that opens Rowen, which a command without a database does not need."""
+        """The module that opens Rowen; a command without a database does not need it."""
         return import_module("rowen.interfaces.cli.session")
 
     @cached_property
@@ -49,7 +49,7 @@ class Invocation:
     def ask(
         self, question: Callable[[Rowen], Awaitable[T]], *, gently: bool = False, patience: Patience | None = None
     ) -> T:
-        """Open Rowen, await the question, and close Rowen.
+        """Open Rowen, await the result of `question`, and close Rowen.
 
         With `gently` the first Ctrl-C lets live runs end at a checkpoint.
         """

@@ -12,7 +12,7 @@ from rowen.interfaces.cli.command import OptionsOf, completing
 from rowen.model.dates import moment_of, parse_since, since_of
 from rowen.operations.registry import Parameter, parameter_of, signature_of
 
-# Larger bounds are those of database columns, which the help does not show.
+# Larger bounds come from database columns, and are not shown in the help.
 _SHOWN_BOUND = 1_000_000
 _METAVARS = {
     "source": "NAME",
@@ -59,7 +59,7 @@ _COMPLETIONS = {
 
 
 def derived_options(place: OptionsOf) -> list[click.Option]:
-    """Return the options of an operation: one for each parameter that callers may send and may omit, or those named."""
+    """Return options for the parameters that callers may send and may omit, or for the parameters named."""
     parameters = (
         signature_of(place.operation).parameters
         if isinstance(place.operation, str)
@@ -97,7 +97,7 @@ def _option(parameter: Parameter, changes: dict[str, Any]) -> click.Option:
 
 
 def _type(hint: Any) -> tuple[Any, bool]:
-    """Return the plain type of a value, and whether there may be several."""
+    """Return the plain type of a value, and whether several values are allowed."""
     if get_origin(hint) is Annotated:
         return _type(hint.__origin__)
     if get_origin(hint) in (Union, UnionType):

@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Piece = tuple[str, str]
-"""A text and its style; the style shows on a terminal only."""
+"""A text and its style; only terminals show the style."""
 
-# Characters in a file name or a text that could move a cursor or recolour a terminal.
+# Characters in file names or texts that could move a cursor or change the colours of a terminal.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-# The same, marks that only change the direction of writing, and invisible letters.
+# The same characters, marks that only change the writing direction, and invisible letters.
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 
 
 def clean(text: str) -> str:
-    """Return text without characters that control a terminal; tabs and line ends stay."""
+    """Return a text without characters that control a terminal; tabs and line ends are kept."""
     return _CONTROLS.sub("�", text)
 
 
 def escaped(text: str) -> str:
-    """Return text with unseen characters escaped as in JSON, so that a JSON parser reads the same value."""
+    """Return a text with invisible characters escaped as in JSON, so that a JSON parser reads the original text."""
     return _UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1].replace("\x7f", "\\u007f"), text)
 
 
@@ -57,7 +57,7 @@ class Output:
         return Console(file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
     def emit(self, thing: Any, **more: Any) -> None:
-        """Print a result as one JSON object on a line, with further fields."""
+        """Print a result as a JSON object on one line; `more` fields are added."""
         print(_dumped({**fact_of(thing), **more}), flush=True)
 
     def line(self, *pieces: str | Piece) -> None:
@@ -68,7 +68,7 @@ class Output:
             print(clean("".join(piece if isinstance(piece, str) else piece[0] for piece in pieces)), flush=True)
 
     def answer(self, thing: Any, *pieces: str | Piece, **more: Any) -> None:
-        """Print one result: an object for programs, with further fields, or a line for people."""
+        """Print one result: a JSON object for programs, with `more` fields, or a line for people."""
         if self.json:
             self.emit(thing, **more)
         else:
@@ -81,7 +81,7 @@ class Output:
         *,
         fact: Callable[[T], Mapping[str, Any]] | None = None,
     ) -> None:
-        """Print results of one type: a table on a terminal, cells between tabs in a pipe, objects as JSON."""
+        """Print results of one type: as a table on a terminal, as tab-separated cells in a pipe, or as JSON."""
         if self.json:
             for thing in things:
                 self.emit(fact(thing) if fact else thing)
@@ -96,7 +96,7 @@ class Output:
     def card(
         self, thing: Any, lines: Mapping[str, str] | None = None, *, always: Collection[str] = (), **more: Any
     ) -> None:
-        """Print one result with a line for each field; without `lines` each that is not empty or in `always`."""
+        """Print one result, one field per line; without `lines`, all fields that are not empty or are in `always`."""
         if self.json:
             self.emit(thing, **more)
             return
@@ -111,11 +111,11 @@ class Output:
             self.line((name.ljust(width) if self.terminal else f"{name}\t", "dim"), value)
 
     def fields(self, *cells: str) -> None:
-        """Print facts about one thing in a line, without those that are empty."""
+        """Print facts about one thing on one line; empty facts are left out."""
         self.line((", " if self.terminal else "\t").join(cell for cell in cells if cell))
 
     def say(self, text: str) -> None:
-        """Print a message on stderr; as JSON, an object with the actions that it names."""
+        """Print a message on stderr; in JSON, an object that includes the suggested actions."""
         if self.quiet:
             return
         actions = [action.to_json() for action in text.actions] if isinstance(text, Hint) else []
@@ -123,11 +123,11 @@ class Output:
         print(message, file=sys.stderr, flush=True)
 
     def fail(self, error: str, *, exit_code: int, hint: str | None = None, **more: Any) -> int:
-        """Print an error, and return its exit code; `more` is for programs."""
+        """Print an error, and return its exit code; the fields `more` are added in JSON."""
         return self._fail({"error": error, "hint": hint, "exit_code": exit_code, **more})
 
     def fail_with(self, problem: RowenError, **more: Any) -> int:
-        """Print an error of Rowen with its code and the actions of its hint, and return its exit code."""
+        """Print an error of Rowen with its code and its suggested actions; return its exit code."""
         return self._fail({**problem.to_json(), **more})
 
     def _fail(self, fact: Mapping[str, Any]) -> int:
@@ -152,10 +152,10 @@ class Output:
 
 
 def fact_of(thing: Any) -> Mapping[str, Any]:
-    """Return the JSON form of a result; a mapping is one already."""
+    """Return the JSON form of a result; a mapping is returned unchanged."""
     if isinstance(thing, Mapping):
         return thing
-    # It imports the types of all results, which takes longer than listing a thousand sources.
+    # This import loads the types of all results, which takes longer than listing a thousand sources.
     from rowen.operations.facts import fact
 
     return fact(thing)
@@ -169,7 +169,7 @@ def _styled(pieces: Iterable[str | Piece]) -> "Text":
 
 
 def _dumped(fact: Mapping[str, Any]) -> str:
-    # Python's escapes for a stream without UTF-8 are not JSON's.
+    # Python's escapes for a stream without UTF-8 are not valid in JSON.
     ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
     return escaped(json.dumps(fact, ensure_ascii=ascii_only, default=_plain))
 

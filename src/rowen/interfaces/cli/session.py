@@ -1,7 +1,7 @@
-"""What a command needs once it runs: settings, logs, an open client on an event loop, and signals.
+"""The environment of a command: settings, logs, an open client on an event loop, and signals.
 
-The first signal asks for a clean end, the second ends the process at once. That loses nothing: only committed work was
-ever written.
+The first signal requests a clean end, the second ends the process at once. Nothing is lost, since only committed work
+was ever written.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def ask(
     stop: Callable[[Rowen], None] | None = None,
     patience: Patience | None = None,
 ) -> T:
-    """Open a client, await the question, and close the client; with `stop` the first signal calls it.
+    """Open a client, await the result of `question`, and close the client; the first signal calls `stop`.
 
-    With `patience` an outage of the database while it is opened is waited out.
+    With `patience`, wait while the database is unavailable.
     """
 
     async def answer(interrupts: _Interrupts) -> T:
@@ -61,7 +61,7 @@ def ask(
 
 
 def run(question: Callable[[], Awaitable[T]]) -> T:
-    """Await a question that needs no client, with the same signals."""
+    """Await the result of `question`, which needs no client, with the same signal handling."""
     return _run(lambda _: question())
 
 
@@ -80,7 +80,7 @@ def _run(question: Callable[[_Interrupts], Awaitable[T]]) -> T:
 
 
 class _Interrupts:
-    """The action for the first signal; the second ends the process."""
+    """The signal handler: the first signal calls an action, the second ends the process."""
 
     def __init__(self, first: Callable[[], object]) -> None:
         self.first = first
@@ -109,7 +109,7 @@ class _Interrupts:
 
 
 def patience(call: Invocation) -> Patience:
-    """Return the patience that waits for a database and prints a message at each try."""
+    """Return an object that waits for an unavailable database, and prints a message at each try."""
 
     def say(problem: Exception, wait_s: float) -> None:
         call.out.say(f"{str(problem).rstrip('.')}. Trying again in {wait_s:.1f} s.")
@@ -118,7 +118,7 @@ def patience(call: Invocation) -> Patience:
 
 
 def settings_of(call: Invocation) -> Settings:
-    """Load the settings, name misspelt variables, and start the log."""
+    """Load the settings, warn about misspelt variables, and start the log."""
     for variable, meant in misspelt().items():
         call.out.say(f"{variable} sets nothing; {meant} is a setting.")
     settings = load(home=call.home, database_url=call.database_url)
@@ -134,7 +134,7 @@ def start_logging(verbose: int, *, as_json: bool = False) -> None:
 
 
 class _Line(logging.Formatter):
-    """An event and its fields on one line; a traceback is indented below it."""
+    """Formats an event and its fields as one line; a traceback is indented below the line."""
 
     def format(self, record: logging.LogRecord) -> str:
         return escaped(super().format(record)).replace("\n", "\n    ")
@@ -142,12 +142,12 @@ class _Line(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the name is logging's)
         fields = getattr(record, "fields", None) or {}
         pairs = (f"{name}={value}" for name, value in fields.items() if value not in (None, 0, ""))
-        # Line ends are escaped, so that no line can be forged.
+        # Line ends are escaped, so that foreign text cannot forge a line.
         return escaped(" ".join([super().formatMessage(record), *pairs])).replace("\n", "\\n")
 
 
 class _JsonLine(logging.Formatter):
-    """An event as one JSON object: its name under `event`, time, logger, and its fields beside them."""
+    """Formats an event as one JSON object: the event's name under `event`, the time, the logger, and the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -155,5 +155,5 @@ class _JsonLine(logging.Formatter):
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         fields = {name: value for name, value in (getattr(record, "fields", None) or {}).items() if name not in line}
-        # Only ASCII, so that no foreign text can end a line or control a terminal.
+        # ASCII only, so that foreign text cannot end a line or control a terminal.
         return json.dumps({**line, **fields}, default=str)

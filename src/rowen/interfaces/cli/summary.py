@@ -1,4 +1,4 @@
-"""Runs on a terminal: progress bars while they last, then one line and an exit code each."""
+"""Runs on a terminal: progress bars while they are running, then a line and an exit code for each."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _STYLES = {
     "missing": "bold red",
     "truncated": "yellow",
 }
-# From the most harmless to the code that a script must notice first.
+# From the most harmless code to the code that a script must notice first.
 _SEVERITY = (DONE, SOME_FAILED, 2, 4, UNDECIDED, FAILED, INTERRUPTED)
 
 
 def line(run: Run, *, width: int = 0, dry: bool = False) -> list[Piece]:
-    """Return the line of a run in pieces with their styles."""
+    """Return the line of a run as pieces with styles."""
     pieces: list[Piece] = [(run.source.ljust(width), "bold"), ("  ", "")]
     if dry:
         pieces.append(("would be: ", "cyan"))
@@ -52,12 +52,12 @@ def line(run: Run, *, width: int = 0, dry: bool = False) -> list[Piece]:
 
 
 def counts(stats: RunStats) -> list[Piece]:
-    """Return the number of items of each outcome, with its style."""
+    """Return the number of items of each outcome, as pieces with styles."""
     return [(text, _STYLES[outcome]) for text, outcome in counted(stats)]
 
 
 def exit_code(run: Run, *, dry: bool = False) -> int:
-    """Return the exit code of a run; deletions that a dry run would hold back wait for no decision."""
+    """Return the exit code of a run; in a dry run, held deletions do not need a decision."""
     match run.status:
         case "cancelled":
             return INTERRUPTED
@@ -77,7 +77,7 @@ def worst(codes: list[int]) -> int:
 
 @contextmanager
 def progress(*, is_visible: bool) -> Iterator[ProgressBars | None]:
-    """Yield an observer that draws a bar for each source; None if nobody watches."""
+    """Yield an observer that draws a bar for each source; None if there is no terminal."""
     if not is_visible:
         yield None
         return
@@ -91,7 +91,7 @@ def progress(*, is_visible: bool) -> Iterator[ProgressBars | None]:
         progress.TimeElapsedColumn(),
         console=console.Console(stderr=True),
         transient=True,
-        # Results are data for stdout, which bars on stderr must not capture.
+        # Results go to stdout; the bars on stderr must not capture them.
         redirect_stdout=False,
         redirect_stderr=False,
     ) as bars:
@@ -99,7 +99,7 @@ def progress(*, is_visible: bool) -> Iterator[ProgressBars | None]:
 
 
 class ProgressBars:
-    """A bar for each source. The total is the number of items that the walk knows of, or that of the last run."""
+    """A bar for each source. The total is the number of items found by the walk so far, or that of the last run."""
 
     def __init__(self, bars: Progress) -> None:
         self._bars = bars
@@ -107,7 +107,7 @@ class ProgressBars:
         self._waiting: TaskID | None = bars.add_task("looking", total=None, words="")
 
     def step_aside(self, source: str) -> None:
-        """Clear the bars for a line of output; the next progress of another source draws them again."""
+        """Clear the bars, so that a line can be printed; the next progress of another source draws them again."""
         self._bars.stop()
         for task in [task for task in self._bars.tasks if task.description == source]:
             self._bars.remove_task(task.id)
@@ -132,11 +132,11 @@ class ProgressBars:
 
 
 def progress_words(stats: RunStats, *, total: int, elapsed_s: float) -> str:
-    """Return counts by outcome, the number of known items, the rate, and an estimate of the time left."""
+    """Return the counts by outcome, the number of known items, the rate, and the estimated time left."""
     words = [text for text, _ in counts(stats)]
     words += [f"{stats.embedded:,} embedded"] if stats.embedded else []
     words += [f"{stats.seen:,} of {total:,} known"] if total > stats.seen else []
-    # A rate over less than this shows how the run began, not how it goes on.
+    # Over a shorter time, the rate only shows how the run began.
     if elapsed_s > 0.5 and stats.seen:
         rate = stats.seen / elapsed_s
         words.append(f"{rate:,.1f}/s" if rate < 10 else f"{rate:,.0f}/s")

@@ -1,6 +1,6 @@
 """The interface for assistants: the Model Context Protocol on standard input and output, or over HTTP.
 
-Nothing of the protocol's library is imported before it is needed.
+The library of the protocol is imported only when it is needed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["http_app", "llms_txt", "serve_stdio"]
 
 
 def http_app(rowen: Rowen, *, allow_writes: bool, profile: Profile = "rowen") -> McpApp:
-    """Return an ASGI application for the route `/mcp` of a server that identifies callers; `close()` ends it."""
+    """Return an ASGI application for the route `/mcp` of a server that authenticates callers; `close()` ends it."""
     if find_spec("mcp") is None:
         raise _missing("mcp")
     return McpApp(rowen, allow_writes=allow_writes, profile=profile)
@@ -32,7 +32,7 @@ def http_app(rowen: Rowen, *, allow_writes: bool, profile: Profile = "rowen") ->
 async def serve_stdio(
     settings: Settings, *, allow_writes: bool = False, local_files: bool = False, profile: Profile = "rowen"
 ) -> None:
-    """Answer the client that started this process, until it closes its end of the pipe."""
+    """Serve the client that started this process, until the client closes its end of the pipe."""
     try:
         from rowen.interfaces.mcp.stdio import serve
     except ModuleNotFoundError as problem:

@@ -1,4 +1,4 @@
-"""The addresses of resources: sources, items, and what changed in an item."""
+"""The addresses of resources: sources, items, and differences between revisions of an item."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Room: TypeAlias = Literal["sources", "source", "item", "diff"]
 
 SOURCES = "rowen://sources"
 _SUCH = "Such as rowen://sources, or rowen://items/{url}."
-# No item has a billion texts.
+# No item has a billion revisions.
 _DIGITS = 9
 TEMPLATES = {
     "rowen://sources/{name}": ("source", "How one source is doing: what it is, how much is held, how fresh it is."),
@@ -41,13 +41,13 @@ def item_uri(url: str) -> str:
 
 
 def diff_uri(url: str) -> str:
-    """Return the address of the last difference of an item."""
+    """Return the address of the difference between an item's last two revisions."""
     return f"rowen://diffs/{quote(url, safe='')}"
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceAddress:
-    """A parsed address: the kind of resource, the source or URL, and the revisions of a difference."""
+    """A parsed address: the kind of the resource, its source or URL, and the revisions of a difference."""
 
     room: Room
     name: str = ""
@@ -56,7 +56,7 @@ class ResourceAddress:
 
     @classmethod
     def parse(cls, uri: str) -> ResourceAddress:
-        """Parse an address; raise `NotFoundError` for one that is no resource."""
+        """Parse an address; raise `NotFoundError` if it is not the address of a resource."""
         try:
             parts = urlsplit(uri)
         except ValueError:
@@ -74,7 +74,7 @@ class ResourceAddress:
 
     @property
     def watched(self) -> str | Hash | None:
-        """The part of a change that concerns the resource: the name of a source, or the key of an item."""
+        """The value by which a change finds the resource: the name of a source, or the key of an item."""
         if self.room in ("sources", "source"):
             return self.name
         try:

@@ -1,4 +1,4 @@
-"""Common parts of all answers to a model: size in tokens, quotes with their sources, freshness."""
+"""Common parts of answers to a model: size in tokens, quotes with their sources, freshness."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from rowen.model.wording import address, age, boundary, inline, marked, moment
 T = TypeVar("T")
 
 DEFAULT_TOKENS = 2_000
-"""Three pages of a book: enough for five passages with their addresses. Twice as much costs every question; at half,
-the best passage crowds out the rest."""
+"""Three pages of a book: enough for five passages with their addresses. Twice as much increases the cost of every
+question; with half, the best passage displaces the others.
+"""
 
-# A hundredth of what the largest models read: a whole chapter.
+# A hundredth of the context of the largest models: a whole chapter.
 MOST_TOKENS = 50_000
-# Less has no room for a passage beside its address.
+# A smaller budget has no room for a passage with its address.
 LEAST_TOKENS = 200
-# Prose has four to five characters a token, code and addresses three: three never underestimates.
+# Prose has four to five characters per token, code and addresses have three, so three never underestimates.
 _CHARS_PER_TOKEN = 3
 
 Budget: TypeAlias = Annotated[
@@ -41,20 +42,20 @@ _PREAMBLE = (
 
 
 def tokens(text: str) -> int:
-    """Return about how many tokens a text has, rather too many than too few; letters beyond ASCII are one each."""
+    """Estimate the tokens of a text, rather too many than too few; each character beyond ASCII counts as one token."""
     plain = len(text.encode("ascii", "ignore"))
     return -(-plain // _CHARS_PER_TOKEN) + len(text) - plain
 
 
 def cut(text: str, budget: int) -> str:
-    """Return the beginning of a text, as many whole lines as fit; of one long line, words."""
+    """Return the beginning of a text that fits the budget; end at a whole line, or within a long line at a word."""
     if tokens(text) <= budget:
         return text
     end = min(len(text), budget * _CHARS_PER_TOKEN)
     while end and (over := tokens(text[:end]) - budget) > 0:
         end -= max(1, over)
     whole = text[:end]
-    # A line or a word is given up only if that leaves most of what fits.
+    # A line or word is dropped only if more than half of the text remains.
     for gaps in ("\n", " \t\n"):
         if (last := max(map(whole.rfind, gaps))) > len(whole) // 2:
             return whole[:last]
@@ -62,7 +63,7 @@ def cut(text: str, budget: int) -> str:
 
 
 def cut_json(text: str, budget: int) -> str:
-    """Return the beginning of a text that fits the budget as a JSON string as well."""
+    """Return the beginning of a text whose encoding as a JSON string fits the budget."""
     beginning = cut(text, budget)
     while tokens(json.dumps(beginning, ensure_ascii=False)) > budget and len(beginning) > 1:
         beginning = cut(beginning, tokens(beginning) * 4 // 5)
@@ -70,7 +71,7 @@ def cut_json(text: str, budget: int) -> str:
 
 
 def fitting(things: Sequence[T], render: Callable[[Sequence[T]], str], budget: int) -> Sequence[T]:
-    """Return the longest beginning of a sequence that fits the budget when rendered; at least one thing, if any."""
+    """Return the first things that fit the budget when rendered; at least one, unless there are none."""
     low, high = 1, len(things)
     while low < high:
         middle = (low + high + 1) // 2
@@ -82,7 +83,7 @@ def fitting(things: Sequence[T], render: Callable[[Sequence[T]], str], budget: i
 
 
 class Quotes:
-    """The quotes of one answer, all between marks that the authors of the texts could not know."""
+    """The quotes of one answer, all between marks that the authors of the texts cannot predict."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._word = boundary(texts)
@@ -103,12 +104,12 @@ class Quotes:
 
 
 def freshness(at: datetime | None, now: datetime) -> str:
-    """Return when something was last checked, in words."""
+    """Return the time of the last check in words."""
     return f"checked {age(at, now)} ({moment(at)})" if at else "never checked"
 
 
 def next_look(source: Source | None, now: datetime) -> datetime | None:
-    """Return when a source is checked next; None if nothing is planned."""
+    """Return the time of a source's next check; None if no check is planned."""
     if source is None or source.state == "paused" or source.due_at is None:
         return None
     return max(source.due_at, now)

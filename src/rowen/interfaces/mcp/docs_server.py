@@ -1,6 +1,6 @@
-"""The tools and resources of a well-known documentation server, by its names, over the same copies.
+"""The tools and resources of a well-known documentation server, under the same names, on Rowen's sources.
 
-A library is what its sources are called without a version: a package, or a name of the form `library@version`.
+A library is identified by the names of its sources without a version: a package, or a name `library@version`.
 """
 
 from __future__ import annotations
@@ -33,29 +33,32 @@ if TYPE_CHECKING:
     from rowen.model.queue import Job
     from rowen.model.sources import Source
 
-# A page of an API reference; what is longer is read in parts once it is kept.
+# The length of an API reference page; a longer page can be added as a source and then read in parts.
 _PAGE_TOKENS = 10_000
 JSON = "application/json"
-# Libraries come and jobs end at any time.
+# Libraries may be added and jobs may end at any time.
 _LASTS_MS = 60_000
 _LIBRARIES = ("docs://libraries", "libraries", "All libraries that are kept, with their versions.")
 _VERSIONS = ("docs://libraries/{library}/versions", "versions", "The versions of one library that are kept.")
 _JOBS = ("docs://jobs", "jobs", "What waits, runs or was done lately.")
 _JOB = ("docs://jobs/{jobId}", "job", "One job.")
-# A bigint has 19 digits; the tool takes no more than this either.
+# A bigint has 19 digits; the imitated tool has the same limit.
 _DIGITS = 18
 _SUCH = "Such as docs://libraries, docs://libraries/{library}/versions, docs://jobs or docs://jobs/{jobId}."
 _STATES = {"queued": "waiting", "running": "running", "completed": "done", "failed": "failed", "cancelled": "cancelled"}
 
 
 async def search_docs(call: ToolCall, *, library: str, version: str | None, words: str, limit: int) -> ToolAnswer:
-    """Search one library, in the version that matches."""
+    """Search one library in the best version that matches."""
     names = await _sources_of(call, library, version)
     return await search_items(call, words=words, sources=names, limit=limit)
 
 
 async def _sources_of(call: ToolCall, library: str, version: str | None) -> list[str]:
-    """Return the source of the version, else that of the last version before it; all sources if none has a version."""
+    """Return the source of the version, or of the highest version below it.
+
+    Without a requested version, return all sources of the library if none of them has a version.
+    """
     best = await call.rowen.sources.find_version(library, version)
     if best.source is None and version:
         best = await call.rowen.sources.find_version(library, f"<={version}")
@@ -83,7 +86,7 @@ class LibraryList(ToolResult):
 
 
 async def list_libraries(call: ToolCall) -> ToolAnswer:
-    """Return all libraries with their versions."""
+    """List all libraries with their versions."""
     by_library: dict[str, list[Source]] = defaultdict(list)
     for source in await call.rowen.sources.list():
         by_library[source.library].append(source)
@@ -113,7 +116,7 @@ class PageNow(ToolResult):
 
 
 async def fetch_url(call: ToolCall, *, address: str, follow_redirects: bool) -> ToolAnswer:
-    """Return a page as it is now, without storing it."""
+    """Fetch a page now and return it, without storing it."""
     page = await call.rowen.extraction.read_page(address, reach=call.reach)
     if not follow_redirects and page.url != address:
         raise RefusedError(f"{address} redirects to {page.url}.", hint="followRedirects=true reads it.")
@@ -136,7 +139,7 @@ async def scrape_docs(
     follow_redirects: bool,
     preserve_hashes: bool,
 ) -> ToolAnswer:
-    """Add the documentation of a library and read it; refresh it if it exists."""
+    """Add the documentation of a library and read it; if it exists, refresh it."""
     if not follow_redirects:
         raise UsageError("Redirects are always followed; nothing was added.", hint="Leave followRedirects out.")
     name = f"{library}@{version}" if version else library
@@ -155,7 +158,7 @@ async def scrape_docs(
 
 
 async def refresh_version(call: ToolCall, *, library: str, version: str | None) -> ToolAnswer:
-    """Read what changed in one version of a library."""
+    """Refresh one version of a library."""
     return await sync_soon(call, await _exact(call, library, version), full=False, wait_s=0)
 
 
@@ -193,7 +196,7 @@ class JobEntry(ToolResult):
 
 
 class JobList(ToolResult):
-    """What the tools for jobs give."""
+    """The result of the tools for jobs."""
 
     jobs: list[JobEntry]
 
@@ -212,7 +215,7 @@ async def get_job(call: ToolCall, *, job_id: str) -> ToolAnswer:
 
 
 async def cancel_job(call: ToolCall, *, job_id: str) -> ToolAnswer:
-    """Take a job out of the queue, or end it."""
+    """Cancel a job, whether it waits or runs."""
     return _jobs(await call.rowen.queue.cancel(int(job_id)))
 
 
@@ -253,7 +256,7 @@ _JOB_ID = arguments_of(
 )
 _STATUS: TypeAlias = Literal["queued", "running", "completed", "failed", "cancelling", "cancelled"]
 
-# The server whose names these are offers its jobs only where it may be written to.
+# The imitated server offers its jobs only if writes are allowed.
 _WRITES = {"writes": True, "goes_out": True}
 
 DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
@@ -400,13 +403,13 @@ class LibraryVersions(ToolResult):
 
 
 def docs_resources(*, jobs: bool) -> list[types.Resource]:
-    """Return the lists that can be read; jobs are for callers who may begin some."""
+    """Return the lists that callers can read; `jobs` says whether jobs are included."""
     lists = (_LIBRARIES, _JOBS) if jobs else (_LIBRARIES,)
     return [types.Resource(uri=uri, name=name, description=words, mime_type=JSON) for uri, name, words in lists]
 
 
 def docs_templates(*, jobs: bool) -> list[types.ResourceTemplate]:
-    """Return the templates of addresses of single libraries and jobs."""
+    """Return the templates for the addresses of single libraries and, with `jobs`, of single jobs."""
     templates = (_VERSIONS, _JOB) if jobs else (_VERSIONS,)
     return [
         types.ResourceTemplate(uri_template=uri, name=name, description=words, mime_type=JSON)
@@ -415,7 +418,7 @@ def docs_templates(*, jobs: bool) -> list[types.ResourceTemplate]:
 
 
 async def read_docs_resource(call: ToolCall, uri: str, *, jobs: bool) -> types.ReadResourceResult:
-    """Return a resource, as the tool of the same purpose does."""
+    """Return a resource; its content is the result of the corresponding tool."""
     try:
         parts = urlsplit(uri)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The interface over HTTP: an application for a server that has already identified the caller."""
+"""The interface over HTTP: an application for a server that has already authenticated the caller."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 class McpApp:
     """An ASGI application for one route, such as `/mcp`; `end_streams()` and `close()` end it.
 
-    It begins with its first request, since its imports take half a second that a server without assistants need not
-    wait. Requests are independent: any of several processes may answer the next one. The caller is
-    `request.state.principal`; the server checks names of hosts and origins.
+    It starts at its first request, since its imports take half a second that a server without assistants can save.
+    Requests are independent of each other: any of several processes may answer the next request. The caller is
+    `request.state.principal`; the server checks host names and origins.
     """
 
     def __init__(self, rowen: Rowen, *, allow_writes: bool, profile: Profile = "rowen") -> None:
@@ -48,12 +48,12 @@ class McpApp:
         await self._manager.asgi_app(scope, receive, send)
 
     def end_streams(self) -> None:
-        """End the streams of changes: a server that stops waits for its readers."""
+        """End the streams of changes; otherwise a stopping server would wait for their clients."""
         if self._server is not None:
             self._server.watch.end_streams()
 
     async def close(self) -> None:
-        """End all streams and the work that was begun."""
+        """End all streams and all work in progress."""
         self._ending.set()
         if self._server is not None:
             await self._server.close()
@@ -61,7 +61,7 @@ class McpApp:
             await asyncio.gather(self._begun, return_exceptions=True)
 
     async def _run(self) -> None:
-        """Keep the task group of the requests open; one task has to open and close it."""
+        """Keep the task group of the requests open; the same task must open and close it."""
         module = await asyncio.to_thread(import_module, "rowen.interfaces.mcp.server")
         from mcp.server import streamable_http_manager, transport_security
 

@@ -1,4 +1,4 @@
-"""`llms.txt`: what a model should know of a server that it has found, in one short page."""
+"""`llms.txt`: one short page with what a model needs to know about a server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PROGRAMS = """\
 
 
 async def llms_txt(rowen: Rowen, *, base: str, assistants: bool) -> str:
-    """Return the page of a server at the address `base`; `assistants` says whether it has `/mcp`."""
+    """Return the page for a server at the address `base`; `assistants` says whether the server has `/mcp`."""
     held = await rowen.sources.list()
     ways = [_ASSISTANTS, _PROGRAMS] if assistants else [_PROGRAMS]
     head = "\n".join([_HEAD, *(way.format(base=address(base.rstrip("/"))) for way in ways)])

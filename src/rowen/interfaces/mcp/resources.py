@@ -1,4 +1,4 @@
-"""Resources: sources, items and differences, to be read and watched, each with how long it may be kept."""
+"""Resources: sources, items and differences, which clients can read, watch, and cache for a stated time."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 MARKDOWN = "text/markdown"
 # A page of a list that a person scrolls through.
 _PAGE = 100
-# Without a plan somebody may sync at any time; at an hour, a client would miss that for as long.
+# Without a schedule, somebody may sync at any time; with an hour, a client would miss the change for so long.
 _UNPLANNED_MS = 60_000
-# A source may be synced by hand before its time: a day is the longest that anybody should rely on a plan.
+# A source may be synced manually before its scheduled time, so nobody should rely on the schedule for over a day.
 _LONGEST_MS = 86_400_000
 
 
 async def list_resources(call: ToolCall, cursor: str | None) -> types.ListResourcesResult:
-    """Return all sources; items are too many for a list, and found by search."""
+    """List all sources as resources; items are too many to be listed, so clients find them by search."""
     page = await call.rowen.sources.list(limit=_PAGE, after=cursor)
     listed = [_resource(source) for source in page]
     if cursor is None:
@@ -47,7 +47,7 @@ def _resource(source: Source) -> types.Resource:
 
 
 def list_templates() -> types.ListResourceTemplatesResult:
-    """Return the templates of the addresses of items and differences."""
+    """List the templates of the addresses of items and differences."""
     templates = [
         types.ResourceTemplate(uri_template=template, name=name, description=words, mime_type=MARKDOWN)
         for template, (name, words) in TEMPLATES.items()
@@ -81,7 +81,7 @@ async def _read(call: ToolCall, address: ResourceAddress) -> tuple[ToolAnswer, S
 
 
 def lasts_ms(source: Source | None, now: datetime) -> int:
-    """Return how long a client may keep a resource: until its source is checked again."""
+    """Return the time in milliseconds for which a client may cache a resource: until its source is checked again."""
     planned = next_look(source, now)
     if planned is None:
         return _UNPLANNED_MS

@@ -1,4 +1,4 @@
-"""The interface on standard input and output: one client, which started this process and ends it."""
+"""The interface on standard input and output, for the one client that started this process and ends it."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
     from rowen.operations import Rowen
     from rowen.settings import Settings
 
-# Writing an answer to a pipe takes a millisecond; ten are noticed by nobody.
+# Writing an answer to a pipe takes a millisecond; nobody notices ten.
 _ANSWER_IS_OUT_S = 0.01
-# 128 and the number of SIGINT, as shells have it.
+# 128 and the number of SIGINT, as in shells.
 _INTERRUPTED = 130
 
 
 class Opening:
-    """The client, opened while the first requests are answered; a failed attempt is repeated at the next request."""
+    """Opens Rowen while the first requests are answered; if that fails, the next request tries again."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._task: asyncio.Task[Rowen] | None = None
 
     def begin(self) -> None:
-        """Begin to open it, once."""
+        """Start to open Rowen, unless that was started before."""
         if self._task is None:
             self._task = asyncio.create_task(self._open())
             # The error is raised where the client is needed.
             self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def __call__(self) -> Rowen:
-        """Return the client as soon as it is open."""
+        """Return Rowen as soon as it is open."""
         if self._task is not None and self._task.done() and self._task.exception():
             self._task = None
         self.begin()
@@ -48,7 +48,7 @@ class Opening:
         return await asyncio.shield(self._task)
 
     async def close(self) -> None:
-        """Close it, or stop opening it."""
+        """Close Rowen, or cancel its opening."""
         if self._task is None:
             return
         if not self._task.done():
@@ -58,7 +58,7 @@ class Opening:
             await rowen.close()
 
     async def _open(self) -> Rowen:
-        # Half a second of imports: meanwhile the client is told what there is to call.
+        # The imports take half a second; meanwhile the list of tools is sent to the client.
         try:
             service = await asyncio.to_thread(import_module, "rowen.operations")
         finally:
@@ -70,20 +70,23 @@ class Opening:
 
 
 def _then(begin: Callable[[], object]) -> ServerMiddleware[Any]:
-    """Return middleware that calls `begin` after the first answer: both at once would double the client's wait."""
+    """Return middleware that calls `begin` after the first answer; both at once would double the client's wait."""
 
     async def answered(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         try:
             return await call_next(ctx)
         finally:
-            # The answer is written by another task, in the next turns of the loop.
+            # Another task writes the answer in the next iterations of the event loop.
             asyncio.get_running_loop().call_later(_ANSWER_IS_OUT_S, begin)
 
     return answered
 
 
 async def serve(settings: Settings, *, allow_writes: bool, local_files: bool, profile: Profile) -> None:
-    """Answer until the client closes its end; a signal ends the process, since nothing wakes a reader of its input."""
+    """Answer requests until the client closes its end.
+
+    A signal ends the process at once, since nothing can interrupt the thread that reads standard input.
+    """
     opening = Opening(settings)
     server = AssistantServer(opening, allow_writes=allow_writes, local_files=local_files, profile=profile)
     server.protocol.middleware.append(_then(opening.begin))

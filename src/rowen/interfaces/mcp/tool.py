@@ -1,4 +1,4 @@
-"""Tools: the description for a model, the arguments, the result, and the function that runs."""
+"""Tools: the description for a model, the arguments, the result, and the function that is called."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class Arguments:
-    """The arguments of a tool: parameters by the names that a model sends."""
+    """The arguments of a tool, by the names that a model sends."""
 
     def __init__(self, parameters: Mapping[str, Parameter]) -> None:
         self.parameters = parameters
@@ -35,7 +35,7 @@ class Arguments:
 
     @cached_property
     def schema(self) -> dict[str, Any]:
-        """The JSON Schema: each argument with its help, without titles and examples, which cost tokens."""
+        """The JSON Schema: each argument with its help, but without titles and examples, which cost tokens."""
         _, components = msgspec.json.schema_components([self._struct])
         schema = components["Arguments"]
         for name, parameter in self.parameters.items():
@@ -45,8 +45,8 @@ class Arguments:
     def read(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return validated arguments for the function of a tool, with defaults.
 
-        Texts are read as numbers and truth values where those are wanted, since models mix them up. An unknown name
-        is an error, since a model would believe that it had an effect.
+        Text is converted to numbers and booleans where the schema has these types, since models confuse them. An
+        unknown name is an error: otherwise a model would believe that the argument had an effect.
         """
         if not is_storable(values):
             raise UsageError(UNSTORABLE[0].upper() + UNSTORABLE[1:])
@@ -65,10 +65,10 @@ def arguments_of(
     rename: Mapping[str, str] | None = None,
     **own: Any,
 ) -> Arguments:
-    """Return the arguments of a tool: those of an operation, and its own, which replace others of the same name.
+    """Return the arguments of a tool: those of an operation, and the tool's own, which replace equal names.
 
-    Own arguments are annotated types, or pairs of such a type and a default. `rename` has the names that a model sends,
-    by the names of the parameters.
+    The tool's own arguments are annotated types, or pairs of an annotated type and a default. `rename` maps parameter
+    names to the names that a model sends.
     """
     declared = {
         name: parameter_of(name, *(hint if isinstance(hint, tuple) else (hint, Missing.empty)))
@@ -84,12 +84,12 @@ def arguments_of(
 
 
 def at_most(results: int) -> Any:
-    """Return the type of `limit` for a tool, which gives fewer results at once than other interfaces."""
+    """Return the type of `limit` for a tool, which returns fewer results at once than other interfaces."""
     return Annotated[int, Meta(ge=1, le=results, description="Maximum number of results.")]
 
 
 def _short(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of an argument without its help, which is given separately, and with a type beside `enum`."""
+    """Return the schema of an argument without its help, which is passed separately; `enum` gets a type."""
     schema = ({"type": "string"} if "enum" in schema else {}) | _without(schema, "examples", "description")
     return schema | ({"anyOf": [_short(part) for part in schema["anyOf"]]} if "anyOf" in schema else {})
 
@@ -103,14 +103,14 @@ class ToolResult(BaseModel):
 
     @classmethod
     def of(cls, thing: object, **more: Any) -> Self:
-        """Return a result with the attributes of a thing that have the same names, and other values."""
+        """Return a result with the attributes of `thing` that have the same names, and with further values."""
         names = [name for name in cls.model_fields if name not in more and hasattr(thing, name)]
         return cls(**{name: getattr(thing, name) for name in names}, **more)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """The context of a call: Rowen, the time, and what may be read or started."""
+    """The context of a call: Rowen, the time, and the caller's permissions."""
 
     rowen: Rowen
     local_files: bool = False
@@ -119,7 +119,7 @@ class ToolCall:
 
     @property
     def reach(self) -> Reach:
-        """What of this machine may be named: files where the user allowed it, its secrets never."""
+        """The parts of this machine that the caller may name: files if the user allowed it, but never secrets."""
         return Reach.FILES if self.local_files else Reach.OUTSIDE
 
     def begin(self, work: Awaitable[Any]) -> asyncio.Task[Any]:
@@ -140,7 +140,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """An answer for a model, and the same for programs; `uris` are the resources in it."""
+    """An answer as text for a model and as data for programs; `uris` are the resources that it mentions."""
 
     markdown: str
     result: ToolResult
@@ -149,7 +149,7 @@ class ToolAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """One tool; `operations` are those that it may call."""
+    """One tool; `operations` are the operations that it may call."""
 
     name: str
     title: str
@@ -181,7 +181,7 @@ class ToolSpec:
 
 
 def _untitled(schema: Any) -> Any:
-    """Return a schema without titles, which repeat the names and cost a model a fifth of the tokens."""
+    """Return a schema without titles, which repeat the names and are a fifth of the tokens."""
     match schema:
         case dict():
             return {

@@ -1,6 +1,6 @@
-"""Notifications to clients that a resource changed, made from the change log.
+"""Notifications to clients that a resource changed, derived from the change log.
 
-One reader of the log serves all clients of a process, and only while a resource is watched.
+One reader of the log serves all clients of a process. It runs only while a resource is watched.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# A client watches what its user has open: dozens. Each address takes 300 bytes for as long as the stream lasts.
+# A client watches the items that its user has open, which are dozens. Each address takes 300 bytes while the stream
+# lasts.
 _MOST_WATCHED = 1_000
 
 
@@ -42,7 +43,8 @@ class ChangeWatch:
         self._opened = opened
         self._bus = InMemorySubscriptionBus()
         self._listen = ListenHandler(self._bus)
-        # By what a change is looked up: however many addresses are watched, one change costs four look-ups.
+        # The addresses by the value of a change, so that one change costs four lookups for any number of watched
+        # addresses.
         self._watched: defaultdict[str | Hash, set[str]] = defaultdict(set)
         self._watchers: Counter[str] = Counter()
         self._subscribed: dict[str, Callable[[], None]] = {}
@@ -54,7 +56,7 @@ class ChangeWatch:
     async def listen(
         self, ctx: ServerRequestContext[Any, Any], params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """Serve one stream of notifications, until its client goes away."""
+        """Serve one stream of notifications until its client disconnects."""
         uris = params.notifications.resource_subscriptions or ()
         if len(uris) > _MOST_WATCHED:
             raise MCPError(types.INVALID_PARAMS, f"One stream tells of {_MOST_WATCHED:,} resources at most.")
@@ -63,7 +65,7 @@ class ChangeWatch:
             return await self._listen(ctx, params)
 
     async def subscribe(self, ctx: ServerRequestContext[Any, Any], uri: str) -> None:
-        """Watch a resource for the one client of a process that speaks the protocol before 2026-07-28."""
+        """Watch a resource for the only client of a process; the client's protocol version is before 2026-07-28."""
         ResourceAddress.parse(uri)
         if uri in self._subscribed:
             return
@@ -92,7 +94,7 @@ class ChangeWatch:
             end()
 
     async def sources_changed(self) -> None:
-        """Publish that the list of sources changed."""
+        """Notify clients that the list of sources changed."""
         await self._bus.publish(ResourcesListChanged())
 
     def end_streams(self) -> None:
@@ -100,7 +102,7 @@ class ChangeWatch:
         self._listen.close()
 
     async def close(self) -> None:
-        """End all streams, and the reader."""
+        """End all streams, and stop the reader."""
         self.end_streams()
         for end in self._subscribed.values():
             end()
@@ -109,7 +111,7 @@ class ChangeWatch:
 
     @contextmanager
     def _watching(self, uris: Iterable[str]) -> Iterator[None]:
-        """Watch resources; an address that is no resource is treated like one that never changes."""
+        """Watch resources inside the context; an invalid address is treated as a resource that never changes."""
         mine = []
         for uri in uris:
             with suppress(NotFoundError):
@@ -137,7 +139,7 @@ class ChangeWatch:
                     self._reader = None
 
     async def _ready(self) -> None:
-        """Wait until the log is read, so that later changes are published."""
+        """Wait until the reader of the log runs, so that all later changes are published."""
         if not self._watched:
             return
         if self._reader is None or self._reader.done():
@@ -150,7 +152,7 @@ class ChangeWatch:
             waiting.cancel()
 
     async def _read(self, reading: asyncio.Event) -> None:
-        """Publish new changes, after the last one that an earlier reader published before it failed."""
+        """Publish new changes, starting after the last change that an earlier reader published before it failed."""
         try:
             rowen = await self._opened()
             if self._reached is None:
@@ -161,7 +163,8 @@ class ChangeWatch:
                     await self._publish(change)
                     self._reached = change.number
         except RowenError as problem:
-            # Clients get no more notifications; when one of them subscribes again, all are sent what they missed.
+            # Clients get no more notifications; when a client subscribes again, all clients get the changes that they
+            # missed.
             log.error("The change log could not be followed: %s", problem)
 
     async def _publish(self, change: Change) -> None:
@@ -176,7 +179,7 @@ class ChangeWatch:
 
 
 async def _notify(ctx: ServerRequestContext[Any, Any], uri: str) -> None:
-    """Notify a session, unless it is gone."""
-    # The error of a dead connection concerns no other client.
+    """Notify a session, unless it is closed."""
+    # An error on a closed connection must not affect other clients.
     with suppress(Exception):
         await ctx.session.send_resource_updated(uri)

@@ -1,1 +1,1 @@
-"""The REST interface: one module per resource. Each route calls an operation and answers with its JSON form."""
+"""The REST interface, one module for each resource. Each route calls an operation and returns the result as JSON."""

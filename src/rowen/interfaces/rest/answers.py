@@ -41,39 +41,39 @@ def _plain(value: Any) -> Any:
 JSON = "application/json"
 # A quarter of the largest page.
 DEFAULT_LIMIT = 50
-_ETAG_CHARS = 32  # 128 bits: two answers that share them will not be met
+_ETAG_CHARS = 32  # 128 bits: two answers never have the same digest by chance
 _TAGS = re.compile(r'(?:W/)?("[^"]*")')
 
 
 def told(request: Request, thing: Any, *, headers: Mapping[str, str] | None = None) -> Response:
-    """Return a fact, or plain values, as JSON; only its validator if the client has it already."""
+    """Return a fact, or plain values, as JSON; only status 304 if the client has the current version."""
     return validated(request, encoded(thing if isinstance(thing, dict) else fact(thing)), JSON, headers=headers)
 
 
 def listed(request: Request, things: Any) -> Response:
-    """Return a whole list."""
+    """Return a whole list as JSON."""
     return told(request, {"items": [fact(thing) for thing in things]})
 
 
 def page(request: Request, things: Page[Any]) -> Response:
-    """Return a page of a list, with the address of the next page."""
+    """Return a page of a list as JSON, with the address of the next page."""
     headers = {} if things.next is None else {"Link": f'<{next_address(request, things.next)}>; rel="next"'}
     return told(request, {"items": [fact(thing) for thing in things], "next": things.next}, headers=headers)
 
 
 def next_address(request: Request, cursor: str) -> URL:
-    """Return the address of the next page; relative, so that it holds behind any proxy."""
+    """Return the address of the next page; it is relative, so that it is valid behind any proxy."""
     return request.url.include_query_params(after=cursor).replace(scheme="", netloc="")
 
 
 def made(thing: Any, location: str, *, status: int = 201) -> Response:
-    """Return a new thing and its address."""
+    """Return a new thing, with its address in the header `Location`."""
     values = thing if isinstance(thing, dict) else fact(thing)
     return Response(encoded(values), status, {"Location": location, "Cache-Control": "no-store"}, JSON)
 
 
 def published(request: Request, document: Publication) -> Response:
-    """Return a document with its own validator; one that never changes may be cached for a year."""
+    """Return a document with its own validator; an immutable document may be cached for a year."""
     caching = {"Cache-Control": "max-age=31536000, immutable" if document.immutable else "no-cache"}
     return validated(request, document.body, document.media_type, etag=document.etag, headers=caching)
 
@@ -88,7 +88,7 @@ def validated(
 ) -> Response:
     """Return a body with its validator, or status 304 without a body."""
     etag = etag or f'"{sha256(body).hexdigest()[:_ETAG_CHARS]}"'
-    # Answers differ by caller: caches must not give one caller the answer of another.
+    # Answers depend on the caller, so caches must not send the answer for one caller to another.
     sent = {"ETag": etag, "Cache-Control": "private, no-cache", "Vary": "Accept, Authorization, Cookie"}
     sent |= headers or {}
     # Compared weakly, as RFC 9110 requires for GET.
@@ -115,7 +115,7 @@ def event(name: str, data: object) -> bytes:
 
 
 class TemporaryFolder:
-    """A folder that is removed when its response was sent or abandoned, or after an error."""
+    """A folder that is removed after its response was sent or abandoned, or after an error."""
 
     def __init__(self, purpose: str) -> None:
         self._around = tempfile.TemporaryDirectory(prefix=f"rowen-{purpose}-")
@@ -129,7 +129,7 @@ class TemporaryFolder:
             self.remove()
 
     def sent_as(self, response: Response) -> Response:
-        """Return the response, which removes the folder at its end."""
+        """Return the response, changed so that it removes the folder at its end."""
         return _RemovingResponse(response, self)
 
     def remove(self) -> None:
@@ -138,7 +138,7 @@ class TemporaryFolder:
 
 
 class _RemovingResponse(Response):
-    # A background task of the response itself would not run where the client is gone, or its Range is malformed.
+    # A background task of the response would not run if the client has disconnected, or its Range header is malformed.
 
     def __init__(self, response: Response, folder: TemporaryFolder) -> None:
         self._response, self._folder = response, folder

@@ -1,4 +1,4 @@
-"""The application of the REST interface: all routes, its errors, its document."""
+"""The application of the REST interface: all routes, error handling, and the OpenAPI document."""
 
 import asyncio
 from functools import partial
@@ -31,7 +31,7 @@ from rowen.interfaces.rest.problems import install
 from rowen.operations import Rowen
 
 PREFIX = "/api/v1"
-# Routes are tried in order: the most frequent come first.
+# Routes are matched in order, so the most frequent ones come first.
 _RESOURCES = (
     *(search, items, sources, changes, runs, queue, schemas, extraction, webhooks, searches, exports),
     *(rdf, status, push, access),
@@ -41,7 +41,7 @@ pages = APIRouter(include_in_schema=False)
 
 
 def api_of(rowen: Rowen) -> FastAPI:
-    """Return the application; the server stores the caller as `request.state.principal`."""
+    """Create the application; the server stores the caller as `request.state.principal`."""
     app = FastAPI(title="Rowen", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.rowen, app.state.closing = rowen, asyncio.Event()
     app.include_router(probes.router)
@@ -70,5 +70,5 @@ async def get_docs(request: Request) -> Response:
 
 
 def _encoded_document(app: FastAPI) -> bytes:
-    """Return the document as JSON, which takes a third of a second the first time."""
+    """Return the document as JSON; the first call takes a third of a second."""
     return encoded(app.openapi())

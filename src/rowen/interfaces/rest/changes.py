@@ -1,4 +1,4 @@
-"""The change log: lists of its lines, one line, and a stream of new ones."""
+"""The change log: pages of its lines, single lines, and a stream of new lines."""
 
 from typing import Annotated
 
@@ -20,15 +20,15 @@ router = RouteGroup(tags=["changes"])
 
 
 class ForPrograms(APIRoute):
-    """A route that leaves browsers to the page at the same address."""
+    """A route that is skipped for browsers, so that they get the page at the same address."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Return no match for a browser."""
+        """Return the match of the route; no match for a browser."""
         is_person = scope["type"] == "http" and "text/html" in Headers(scope=scope).get("accept", "")
         return (Match.NONE, {}) if is_person else super().matches(scope)
 
 
-# Feeds and streams name a line at this address; it is not below /api, since it stays even if that changes.
+# Feeds and streams link to a line at this address. It is outside /api, so that it stays valid if the API changes.
 lines = RouteGroup(tags=["changes"], route_class=ForPrograms)
 
 

@@ -1,4 +1,4 @@
-"""Routes derived from operations: their parameters and bodies, the scope that they need, and their answers."""
+"""Routes derived from operations: parameters, request bodies, the required scope, and responses."""
 
 import inspect
 import re
@@ -36,9 +36,9 @@ class RouteCall:
 
     request: Request
     arguments: dict[str, Any]
-    """The arguments of the operation: those that were sent, and the reach of the caller."""
+    """The arguments of the operation: the values that were sent, and the reach of the caller."""
     added: Mapping[str, Any]
-    """Values of the parameters that the route has beside those of the operation."""
+    """The values of parameters of the route that are not parameters of the operation."""
 
     @property
     def rowen(self) -> Rowen:
@@ -54,19 +54,19 @@ class RouteCall:
 
 
 class Requirement:
-    """A dependency that refuses callers without a scope; the OpenAPI document reads it as well."""
+    """A dependency that rejects callers without a scope; the OpenAPI document reads the scope from it."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
 
     async def __call__(self, request: Request) -> Principal:
-        """Return the caller; raise `RefusedError` if its scope is not enough."""
+        """Return the caller; raise `RefusedError` if the caller's scope is not sufficient."""
         principal: Principal = request.state.principal
         self.check(principal)
         return principal
 
     def check(self, principal: Principal) -> None:
-        """Raise `RefusedError` unless the scope of a caller is enough."""
+        """Raise `RefusedError` if the caller's scope is not sufficient."""
         if not principal.scope.allows(self.scope):
             raise RefusedError(
                 f"{principal.name!r} may {principal.scope}, and this takes {self.scope}. Nothing was done.",
@@ -87,7 +87,7 @@ class CostlyRoute(APIRoute):
     """A route whose response is created and sent within the limits of exports."""
 
     async def handle(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """Respond, or refuse before anything is done."""
+        """Create and send the response; reject the request first if a limit is exceeded."""
         state = scope["state"]
         if state.get("from_other_site"):
             raise RefusedError(
@@ -103,60 +103,60 @@ Handler = Callable[[RouteCall], Awaitable[Any]]
 
 
 class RouteAnswer(NamedTuple):
-    """How the result of an operation is rendered and documented."""
+    """The form in which the result of an operation is sent and documented."""
 
     render: Callable[[Request, Any], Response]
     responses: Responses
     model: Any = None
     status: int = 200
     defaults: Mapping[str, Any] = {}
-    """Defaults of parameters that differ from those of the operation."""
+    """Defaults of parameters that differ from the defaults of the operation."""
     is_json: bool = True
 
 
 class RouteBody(NamedTuple):
-    """The name of the schema of a request body, and an example of one."""
+    """The name of the schema of a request body, and an example."""
 
     name: str
     example: dict[str, Any] | None = None
     is_required: bool = False
-    """Whether one has to be sent although no field of it is required."""
+    """Whether a body must be sent even if none of its fields is required."""
 
 
 def fact_of(name: str) -> RouteAnswer:
-    """Answer with one fact."""
+    """Return the answer of a route whose result is one fact."""
     return RouteAnswer(told, {200: example(name)}, shape(name))
 
 
 def list_of(name: str) -> RouteAnswer:
-    """Answer with a whole list of facts."""
+    """Return the answer of a route whose result is a whole list of facts."""
     return RouteAnswer(listed, {200: list_example(name)}, list_shape(name))
 
 
 def page_of(name: str) -> RouteAnswer:
-    """Answer with a page of a list of facts, and the address of the next page."""
+    """Return the answer of a route whose result is a page of a list of facts, with the address of the next page."""
     return RouteAnswer(page, {200: page_example(name)}, page_shape(name), defaults={"limit": DEFAULT_LIMIT})
 
 
 def created(name: str, location: Callable[[Any], str], *, status: int = 201) -> RouteAnswer:
-    """Answer with a new fact and its address."""
+    """Return the answer of a route that creates a fact; the response has its address."""
     return RouteAnswer(
         lambda _, thing: made(thing, location(thing), status=status), {status: example(name)}, shape(name), status
     )
 
 
 def empty() -> RouteAnswer:
-    """Answer without a body."""
+    """Return the answer of a route without a response body."""
     return RouteAnswer(lambda *_: Response(status_code=204), {}, status=204)
 
 
 def plain(values: Mapping[str, Any]) -> RouteAnswer:
-    """Answer with a JSON object of which the document has an example, but no schema."""
+    """Return the answer of a route whose result is a JSON object; the document has an example, but no schema."""
     return RouteAnswer(told, {200: {"content": {"application/json": {"example": values}}}})
 
 
 def accepted(name: str) -> RouteAnswer:
-    """Answer with a fact whose change is requested, with status 202."""
+    """Return the answer of a route that requests a change of a fact; the status is 202."""
 
     def render(request: Request, thing: Any) -> Response:
         answer = told(request, thing)
@@ -167,7 +167,7 @@ def accepted(name: str) -> RouteAnswer:
 
 
 def custom(responses: Responses) -> RouteAnswer:
-    """Answer with a response that the handler creates, in another form than JSON."""
+    """Return the answer of a route whose handler creates the response, in another format than JSON."""
 
     def render(_: Request, thing: Any) -> Response:
         raise TypeError(f"{type(thing).__name__} is not a response")
@@ -182,9 +182,9 @@ class RouteGroup(APIRouter):
     """The routes of one resource."""
 
     def offer(self, name: str, route: str, operation: str, answer: RouteAnswer, **options: Any) -> None:
-        """Add a route that calls an operation with the arguments that were sent, and renders its result.
+        """Add a route that calls an operation with the arguments that were sent, and returns the result.
 
-        `name` is that of the route in the OpenAPI document. The options are those of `derive`.
+        `name` is the name of the route in the OpenAPI document. `options` are parameters of `derive`.
         """
         declared = operation_named(operation)
 
@@ -209,11 +209,12 @@ class RouteGroup(APIRouter):
         errors: Responses | None = None,
         **settings: Any,
     ) -> Callable[[Handler], Handler]:
-        """Add a route whose parameters are those of the first operation; the handler may call all of them.
+        """Add a route with the parameters of the first operation; its handler may call all of the operations.
 
-        `route` is the method and the path. The parts of the path in braces are the parameters of the same name, or else
-        the first of the operation; the others are fields of the body, or of the query if there is no body. `names` are
-        the names of parameters that differ in REST; `adds` are parameters of the route, with their types and defaults.
+        `route` is the method and the path. A part of the path in braces is the parameter of the same name, or else the
+        next parameter of the operation. All other parameters are fields of the body, or of the query if there is no
+        body. `names` maps parameters to names that differ in REST; `adds` are parameters of the route, with their
+        types and defaults.
         """
         method, _, path = route.partition(" ")
         signature = signature_of(operations[0]) if operations else None
@@ -273,7 +274,7 @@ _REQUEST = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotati
 
 
 class _Reader:
-    """The parameters of a route, as FastAPI takes them, and the way back to arguments of the operation."""
+    """The parameters of a route in the form that FastAPI needs, and their conversion to arguments of the operation."""
 
     def __init__(
         self,
@@ -286,13 +287,13 @@ class _Reader:
     ) -> None:
         self._needs_body = body is not None and body.is_required
         self._in_path, self._others, self._defaults = in_path, others, defaults
-        # In the body lists have the names of the operation; what is repeated in a query is in the singular.
+        # In the body, lists have the parameter names of the operation; in a query, repeated parameters are singular.
         flags = {other.name: other.flag for other in others if body is None or other.flag == "all"}
         self._names = {other.name: other.name for other in others} | flags | dict(names)
         self._model = None if body is None else self._body_model(body, route)
 
     def signature(self) -> Iterator[inspect.Parameter]:
-        """Return the parameters for FastAPI."""
+        """Yield the parameters for FastAPI."""
         only = inspect.Parameter.KEYWORD_ONLY
         for place, parameter in self._in_path.items():
             about = InPath(description=parameter.help, examples=_examples(parameter))
@@ -316,7 +317,7 @@ class _Reader:
             yield inspect.Parameter(f"query_{parameter.name}", only, annotation=Annotated[kind, query], default=default)
 
     def read(self, sent: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments that were sent, by the names of the operation."""
+        """Return the arguments that were sent, by the parameter names of the operation."""
         arguments = {parameter.name: sent[place] for place, parameter in self._in_path.items()}
         for other in self._others:
             if self._model is not None:
@@ -330,12 +331,12 @@ class _Reader:
     def _default(self, parameter: Parameter) -> Any:
         if parameter.name in self._defaults:
             return self._defaults[parameter.name]
-        # The default of such an operation is no text: it applies if nothing is sent.
+        # The default of such a parameter is not text; it applies if nothing is sent.
         is_no_text = "wire" in parameter.extra and not parameter.is_required
         return None if parameter.default is UNSET or is_no_text else parameter.default
 
     def _body_model(self, body: RouteBody, route: str) -> type[BaseModel]:
-        # Routes that share a body share its schema.
+        # Routes with the same body share its schema.
         if body.name in _MODELS:
             return _MODELS[body.name]
 
@@ -358,14 +359,14 @@ _MODELS: dict[str, type[BaseModel]] = {}
 
 
 class _Body(BaseModel):
-    # A field that is not known is an error, so that a misspelt one is not ignored.
+    # An unknown field is an error, so that a misspelt field is not ignored.
     model_config = ConfigDict(extra="forbid")
 
     _storable = model_validator(mode="before")(check_storable)
 
 
 def _field_type(hint: Any) -> Any:
-    """Return a type that pydantic reads, with the bounds of a declared one."""
+    """Return a type that pydantic supports, with the bounds of the declared type."""
     origin = get_origin(hint)
     if origin is Annotated:
         bounds: dict[str, Any] = {}
@@ -387,7 +388,7 @@ def _field_type(hint: Any) -> Any:
 
 
 def _item_type(hint: Any) -> Any:
-    """Return the type of the items if a list may be sent; else None."""
+    """Return the type of the items if the type allows a list; else None."""
     if get_origin(hint) is Annotated:
         return _item_type(hint.__origin__)
     if get_origin(hint) in (Union, UnionType):

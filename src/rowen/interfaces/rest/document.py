@@ -1,4 +1,4 @@
-"""The OpenAPI document, with scopes and errors of every route, and the same as a page for people."""
+"""The OpenAPI document, with scope and errors of every route, and the same document as a page for people."""
 
 import json
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ from rowen.model.access import Scope
 from rowen.version import __version__
 
 OPEN = ("/healthz", "/readyz", "/push/")
-"""Paths that need no token: probes, and messages that are signed."""
+"""Paths that need no token: probes, and signed messages."""
 
 # Streams have no validator, and metrics differ each time.
 _UNVALIDATED = ("/events", "/exports/", "/dump", "/catalog/data.json", "/metrics")
@@ -110,7 +110,7 @@ def _problems(route: RouteContext, method: str, *, is_open: bool) -> Iterator[ty
 
 
 def scope_of(route: RouteContext) -> Scope:
-    """Return the scope that a route needs."""
+    """Return the scope that a caller of the route needs."""
     scopes = [requirement.scope for requirement in _requirements(route.dependant)]
     return max(scopes, key=list(Scope).index, default=Scope.READ)
 
@@ -136,7 +136,7 @@ td, th { text-align: left; vertical-align: top; padding: .25rem .6rem .25rem 0; 
 
 
 def docs_page(document: dict[str, Any], *, base: str = "") -> str:
-    """Return the page; `base` is the path that all addresses begin with."""
+    """Return the page; `base` is the common prefix of all paths."""
     groups: dict[str, list[str]] = {}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():

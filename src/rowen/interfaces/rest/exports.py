@@ -1,4 +1,4 @@
-"""Exports: items as they are read, as JSON or CSV; or a whole snapshot, in a tar archive."""
+"""Exports: items as JSON or CSV, sent while they are read, or a whole snapshot in a tar archive."""
 
 import tarfile
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from rowen.model.datasets import check_record_kinds
 
 router = RouteGroup(tags=["exports"], route_class=CostlyRoute)
 
-# Large enough that the disk is not asked for every packet, small enough for many at once.
+# Large enough to save disk accesses, small enough for many concurrent downloads.
 _PIECE_BYTES = 256 * 1024
 _BLOCK = tarfile.BLOCKSIZE
 
@@ -75,7 +75,7 @@ async def export_snapshot(call: RouteCall) -> Response:
 
 
 def _packed(folder: TemporaryFolder, name: str) -> Response:
-    """Return a folder within a temporary one as an answer."""
+    """Return the response with a folder as an archive; the folder is inside a temporary folder."""
     headers = {"Content-Disposition": f'attachment; filename="{name}.tar"'}
     return folder.sent_as(
         StreamingResponse(packed(folder.path / name), media_type="application/x-tar", headers=headers)
@@ -83,7 +83,7 @@ def _packed(folder: TemporaryFolder, name: str) -> Response:
 
 
 def packed(folder: Path) -> Iterator[bytes]:
-    """Yield a folder as a tar archive, piece by piece."""
+    """Yield a folder as a tar archive in pieces."""
     for path in sorted(folder.iterdir()):
         info = tarfile.TarInfo(f"{folder.name}/{path.name}")
         facts = path.stat()

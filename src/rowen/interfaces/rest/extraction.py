@@ -74,7 +74,7 @@ async def extract_source(call: RouteCall) -> Job | Response:
 
     The answer is the job; that of a dry run, with status 200, lists the expected cost under each schema.
     """
-    # The job stores its order: without what is default anyway.
+    # The job stores its parameters, without those that equal the default.
     order = {name: value for name, value in call.arguments.items() if value is not None and value is not False}
     if order.pop("dry_run", False):
         return listed(call.request, await call.rowen.extraction.extract_source(**order, dry_run=True))

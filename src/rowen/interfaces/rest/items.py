@@ -81,7 +81,7 @@ async def compare_fields(call: RouteCall) -> dict[str, Any]:
 
 
 def _hidden(change: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
-    """Return a change without contact details: those below a field, and all of it if its path names some."""
+    """Return a change without contact details; if its path names a contact detail, hide its values completely."""
     return {
         part: redacted_at(change["path"], value, keys) if part in ("before", "after") else value
         for part, value in change.items()

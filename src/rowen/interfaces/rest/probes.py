@@ -24,14 +24,14 @@ class _Metric(NamedTuple):
     name: str
     about: str
     samples: Iterable[tuple[str, float]]
-    """Each with its labels, as they are written."""
+    """Pairs of formatted labels and a value."""
     kind: str = "gauge"
 
 
 def metrics(
     health: Health, sources: list[Overview], *, last_change: int, costs: Costs, circuits: Sequence[CircuitStatus]
 ) -> str:
-    """Return all metrics in the text format."""
+    """Return all metrics in the text format of Prometheus."""
     all_metrics = [*_of_all(health, last_change, costs), *_of_circuits(circuits), *_of_sources(sources, health)]
     return "".join(
         "\n".join(
@@ -72,7 +72,7 @@ def _of_all(health: Health, last_change: int, costs: Costs) -> Iterator[_Metric]
 
 
 def _of_circuits(circuits: Sequence[CircuitStatus]) -> Iterator[_Metric]:
-    """For each service how many processes do not call it, and its most failures in a row; a closed one has zeros."""
+    """Yield, for each service, the processes with an open circuit, and the maximum of consecutive failures."""
     open_in: Counter[str] = Counter()
     failures: dict[str, int] = {}
     for circuit in circuits:
@@ -84,7 +84,7 @@ def _of_circuits(circuits: Sequence[CircuitStatus]) -> Iterator[_Metric]:
 
 
 def _of_sources(sources: list[Overview], health: Health) -> Iterator[_Metric]:
-    # Written once: each source stands in eight metrics.
+    # Computed once per source, since each source occurs in eight metrics.
     labels = {source.name: _labels({"source": source.name, "kind": source.kind}) for source in sources}
     failures = {failing.source: failing.failures for failing in health.failing}
 

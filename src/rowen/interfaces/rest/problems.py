@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problems: the words, the code and the status of the one error tree."""
+"""Errors as RFC 9457 problems, with the message, code and status of Rowen's errors."""
 
 from typing import Any
 from urllib.parse import quote
@@ -25,7 +25,7 @@ MEDIA_TYPE_PROBLEM = "application/problem+json"
 
 _NOWHERE = "The page at / leads to all others; /api/docs lists what programs can ask for."
 
-# Actions that are one request over HTTP; others are shown as commands.
+# Actions that are a single HTTP request; other actions are shown as commands.
 _REQUESTS = {
     "cancel": "POST /api/v1/runs/{}/cancel",
     "held": "GET /api/v1/sources/{}/held",
@@ -43,7 +43,7 @@ _REQUESTS = {
 
 
 class ProblemDetails(BaseModel):
-    """What went wrong, as RFC 9457 has it, with what a program can do about it."""
+    """An error in the form of RFC 9457, with the actions that a program can take."""
 
     model_config = ConfigDict(json_schema_extra={"additionalProperties": True})
 
@@ -82,19 +82,19 @@ def _request(action: Action) -> str:
 
 
 def described(kind: type[RowenError]) -> dict[str, Any]:
-    """Return a kind of error for the OpenAPI document."""
+    """Return the description of an error class for the OpenAPI document."""
     example = problem_of(kind())
     schema = {"$ref": "#/components/schemas/Problem"}
     return {"description": example["title"], "content": {MEDIA_TYPE_PROBLEM: {"schema": schema, "example": example}}}
 
 
 def failing(*kinds: type[RowenError]) -> dict[int | str, dict[str, Any]]:
-    """Return the errors of a route beside those of all routes, as a part of its `responses`."""
+    """Return the errors that single routes add to the common errors, as a part of `responses`."""
     return {kind.http_status: described(kind) for kind in kinds}
 
 
 ELSEWHERE = failing(SourceError, FetchTimeoutError)
-"""Errors of routes that send requests to other servers."""
+"""The additional errors of routes that send requests to other servers."""
 
 
 def response_of(problem: RowenError, **more: Any) -> Response:
@@ -109,7 +109,7 @@ def response_of(problem: RowenError, **more: Any) -> Response:
 
 
 def install(app: FastAPI) -> None:
-    """Answer every error of an application with a problem."""
+    """Make an application answer every error with a problem."""
     app.add_exception_handler(RowenError, _rowen_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
@@ -152,7 +152,7 @@ async def _http_error(request: Request, problem: Exception) -> Response:
 
 
 async def _bug(_: Request, problem: Exception) -> Response:
-    """Answer an unexpected error; its message may contain anything, and stays in the log."""
+    """Answer an unexpected error. The message is only logged, since it may contain anything."""
     return response_of(
         RowenError("Something unexpected happened. What was committed is kept.", hint="The server's log has more.")
     )

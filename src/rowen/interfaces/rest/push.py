@@ -16,7 +16,7 @@ from rowen.model.push import PushVerdict
 from rowen.operations.facts import fact
 
 router = RouteGroup(tags=["push"])
-# Callers of these have no token: each message is signed.
+# Callers of these routes have no token; each message is signed instead.
 hooks = APIRouter(prefix="/push", tags=["hooks"])
 
 Name = Annotated[str, Path(description="Name of the source.", examples=["guide"])]
@@ -97,5 +97,5 @@ def _verdict(verdict: PushVerdict) -> Response:
     headers = {"Cache-Control": "no-store"}
     if verdict.retry_in_s:
         headers["Retry-After"] = str(round(verdict.retry_in_s))
-    # A challenge is foreign text: no browser may read it as a page.
+    # A challenge is foreign text, so browsers must not display it as a page.
     return Response(verdict.body, verdict.status, headers, "text/plain")

@@ -132,7 +132,7 @@ router.offer("forget_endpoint", "DELETE /sources/{name}/endpoints", "rdf.remove_
 
 
 def _resource(file: StatementFile) -> dict[str, object]:
-    """A file as JSON:API has it; times have milliseconds, as consumers keep them."""
+    """Return a file in the form of JSON:API; times have milliseconds, since consumers store them so."""
     created = f"{file.created_at:%Y-%m-%dT%H:%M:%S}.{file.created_at.microsecond // 1000:03}Z"
     return {
         "type": "files",

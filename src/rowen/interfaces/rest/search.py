@@ -15,7 +15,7 @@ from rowen.operations.search import markdown
 
 router = RouteGroup(tags=["search"])
 
-# As the command line has it: some 2,000 tokens of passages for a model.
+# The default of the command line: about 2,000 tokens of passages for a model.
 MARKDOWN_BUDGET = 6_000
 
 _EXPLAIN = {"explain": (Annotated[bool, Meta(description="Explain the ranking.")], False)}
@@ -48,7 +48,7 @@ def _rendered(call: RouteCall, answer: Answer) -> Response:
         "items": [fact(hit) for hit in answer],
         "corrections": dict(answer.corrections),
         "notes": list(answer.notes),
-        # Times differ with each request, and an answer with them would never be the same.
+        # Times differ in each response, so that two responses would never be equal.
         "explanation": dict(answer.explanation) if call.added["explain"] else None,
         "next": answer.next,
     }

@@ -1,4 +1,4 @@
-"""Saved searches, and their new results."""
+"""Saved searches, and their new matches."""
 
 from urllib.parse import quote
 

@@ -1,4 +1,4 @@
-"""Schemas of answers for the OpenAPI document, derived from the facts themselves, and an example of each."""
+"""Schemas of answers for the OpenAPI document, derived from the types of facts, and an example of each."""
 
 import json
 from datetime import UTC, datetime
@@ -36,7 +36,7 @@ from rowen.model.status import CircuitStatus, FailingSource, Health, Savings, Tr
 from rowen.model.webhooks import Delivery, Webhook, WebhookFilter
 from rowen.operations.facts import FORMS, PLAIN, fact, names_of
 
-# A field of a TypedDict may have any name. Before Python 3.12 pydantic takes only this one.
+# A field of a TypedDict may have any name. Before Python 3.12, pydantic requires this TypedDict.
 Shape = Any
 _typed_dict: Any = TypedDict
 
@@ -55,7 +55,7 @@ def _list(of: Shape) -> Shape:
 @cache
 def _shape_of(kind: type) -> Shape:
     """Return the schema of a dataclass, a named tuple or a typed dictionary; all its fields are required."""
-    # In the document the other passages of a result are passages like the first one.
+    # In the document, further passages of a result have the same schema as the first passage.
     return _made(kind.__name__.removeprefix("Further"), kind.__doc__, _types_of(kind))
 
 
@@ -76,7 +76,7 @@ def _types_of(kind: type) -> dict[str, Any]:
 
 
 def _shaped(hint: Any) -> Any:
-    """Return a type in which those with a JSON form of their own have its schema."""
+    """Return a type in which each type with its own JSON form is replaced by the schema of that form."""
     if hint in FORMS or is_typeddict(hint) or (isinstance(hint, type) and hasattr(hint, "_fields")):
         return _shape_of(hint)
     if get_origin(hint) in (list, tuple) and (shaped := _shaped(get_args(hint)[0])) is not get_args(hint)[0]:
@@ -119,7 +119,7 @@ SHAPES: dict[str, Shape] = {
         Run.__doc__,
         {"run": int, "total_found": int, **{name: kind for name, kind in _RUN.items() if name not in ("id", "stats")}},
     ),
-    # These two are parts of others as well, which name them as they are.
+    # These two schemas are also parts of other schemas, which refer to them by name.
     "LiveWorker": LiveWorker,
     "QueueDepth": QueueDepth,
 }
@@ -275,11 +275,11 @@ EXAMPLES["Answer"] = {
     "explanation": {"search_ms": 4.2, "question_ms": 1.1, "model": "minilm-int8"},
     "next": None,
 }
-"""An example of each fact, as it is sent."""
+"""An example of each fact in the form in which it is sent."""
 
 
 def example(name: str) -> dict[str, Any]:
-    """Return an example of one fact for the responses of a route."""
+    """Return an example of a fact for the responses of a route."""
     return {"content": {"application/json": {"example": EXAMPLES[name]}}}
 
 

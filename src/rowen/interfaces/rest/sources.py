@@ -120,14 +120,14 @@ class DeclarationBody(BaseModel):
 
     _storable = model_validator(mode="before")(check_storable)
 
-    # The largest known list of portals has two thousand.
+    # The largest known list of portals has two thousand entries.
     source: list[dict[str, Any]] = Field(default=[], max_length=10_000, description="One for each source.")
     portals: list[dict[str, Any]] = Field(default=[], max_length=10_000, description="Another name for `source`.")
 
 
 TOML = "application/toml"
 _FILE = '[[source]]\nname = "guide"\nkind = "web"\nurl = "https://docs.example.org/guide/"\nevery = "6h"\n'
-# The framework does not choose between them by `Content-Type`.
+# The framework does not select the body type by `Content-Type`.
 _DECLARATION: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -154,7 +154,7 @@ async def apply_declaration(call: RouteCall) -> list[AppliedSource]:
 
 
 def _declaration(content_type: str, body: bytes) -> str | dict[str, Any]:
-    """Return the text of a file of declarations, or its content as values."""
+    """Return a declaration as the text of a TOML file, or as values from JSON."""
     try:
         text = body.decode("utf-8")
         if content_type.partition(";")[0].strip().lower() == TOML:

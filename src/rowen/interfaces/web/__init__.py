@@ -1,4 +1,4 @@
-"""The web pages: rendered on the server, usable without JavaScript, built on operations only."""
+"""The web pages: rendered on the server, usable without JavaScript, based on operations only."""
 
 from starlette.requests import Request
 from starlette.responses import Response

@@ -1,4 +1,4 @@
-"""Charts as SVG of a few hundred bytes, coloured by the style sheet, with a label in words."""
+"""Charts as SVG of a few hundred bytes, coloured by the style sheet, with a text label."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,17 +10,17 @@ from rowen.model.runs import Run
 from rowen.model.wording import count
 
 _BAR, _GAP, _HEIGHT = 5, 2, 24
-# The height of a run without changes.
+# The height of the bar for a run without changes.
 _LEAST = 3
 
 
 def bars(runs: Sequence[Run], places: int = 30) -> Markup:
-    """Draw the last runs as bars with their changes and status, the newest at the right."""
+    """Draw the last runs as bars that show changes and status, the newest run at the right."""
     most = max(map(_changes, runs), default=0) or 1
     width = places * (_BAR + _GAP)
     drawn = [Markup('<rect class="base" x="0" y="{}" width="{}" height="1"/>').format(_HEIGHT - 1, width)]
     for place, run in enumerate(runs, start=places - len(runs)):
-        # The square root keeps a run visible that changed a hundredth of another.
+        # With a square root, a run with a hundredth of another run's changes stays visible.
         height = max(_LEAST, round((_changes(run) / most) ** 0.5 * _HEIGHT))
         kind = run.status if _changes(run) or run.status != "completed" else "quiet"
         drawn.append(
@@ -40,7 +40,7 @@ def _changes(run: Run) -> int:
 
 
 def shares(parts: Sequence[tuple[str, float]], label: str, colours: Sequence[int] = range(5)) -> Markup:
-    """Draw amounts as one stacked bar in the given order; each above zero is visible."""
+    """Draw amounts as one stacked bar in the given order; each amount above zero is visible."""
     total = sum(value for _, value in parts) or 1
     drawn, x = [], 0.0
     for number, (_, value) in zip(colours, parts, strict=False):
@@ -56,7 +56,7 @@ def shares(parts: Sequence[tuple[str, float]], label: str, colours: Sequence[int
 
 
 def spark(values: Sequence[Any]) -> Markup:
-    """Draw a series of numbers as a line with a dot at its end; return nothing for fewer than two."""
+    """Draw a series of numbers as a line with a dot at its end; return nothing for fewer than two numbers."""
     numbers = [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
     if len(numbers) < 2:
         return Markup("")

@@ -1,4 +1,4 @@
-"""Responses from views: HTML by templates that escape everything, or JSON; and the files of the package."""
+"""Responses from views: HTML by templates that escape everything, or JSON; and static files."""
 
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -21,9 +21,9 @@ from rowen.version import __version__
 
 THEMES = ("light", "dark")
 
-# The end of the name of the server's cookie, which has a prefix over TLS: with it a caller can log out.
+# The end of the name of the server's session cookie, which has a prefix over TLS; a caller with it can log out.
 _SESSION = "rowen_session"
-# Nothing from other sites, no inline script or style, no frame: a hostile title would have to fail twice.
+# No content from other sites, no inline script or style, no frame: an injected script has to pass two defences.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; font-src 'self';"
     " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -40,7 +40,7 @@ _FILE_TYPES = {
     "htmx.min.js": "text/javascript; charset=utf-8",
     "rowen.svg": "image/svg+xml",
 }
-# The address of a file has a digest of its bytes, so its content never changes.
+# The address of a file contains a digest of its content, so the content at an address never changes.
 _FOREVER = "public, max-age=31536000, immutable"
 
 
@@ -98,7 +98,7 @@ def in_json(view: View) -> Response:
 
 
 def _plain(thing: Any) -> Any:
-    """Return plain values; results of operations have the same JSON form on all interfaces."""
+    """Return plain values; results of operations have the same JSON form as in all interfaces."""
     match thing:
         case None | str() | int() | float() | datetime():
             return thing
@@ -136,18 +136,18 @@ def problem_view(problem: bytes) -> View:
 
 @cache
 def _file(name: str) -> tuple[bytes, str]:
-    """Return a file of the package with a digest."""
+    """Return the content of a static file, and its digest."""
     body = (files("rowen.interfaces.web") / "static" / name).read_bytes()
     return body, sha256(body).hexdigest()[:12]
 
 
 def file_address(name: str) -> str:
-    """Return the path of a file below the root, with its digest."""
+    """Return the path of a static file, which contains its digest."""
     return f"/static/{_file(name)[1]}/{name}"
 
 
 async def serve_file(request: Request) -> Response:
-    """Return a style sheet, script or image of the package."""
+    """Serve a style sheet, script or image of the package."""
     name = request.path_params["name"]
     if name not in _FILE_TYPES:
         return Response("There is no such file.", 404, media_type="text/plain")

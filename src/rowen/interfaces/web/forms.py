@@ -1,4 +1,4 @@
-"""Forms: fields as the declarations of operations describe them, and the values that browsers send."""
+"""Forms: fields derived from the declarations of operations, and the values that browsers send."""
 
 import json
 import re
@@ -28,7 +28,7 @@ _BOUNDS = {
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One input: the name and the bounds that its parameter declares, with its help text as HTML."""
+    """One input: the name and bounds of a parameter, with its help text as HTML."""
 
     name: str
     label: str
@@ -53,7 +53,7 @@ def field_of(operation: str, name: str) -> Field:
         attributes["type"] = "number"
     if parameter.is_required:
         attributes["required"] = True
-    # Text is escaped before the marks of code become elements.
+    # The text is escaped before code marks become elements.
     help_html = Markup(_CODE.sub(r"<code>\1</code>", str(escape(parameter.help))))  # noqa: S704
     choices = items.get("enum") or declared.get("enum") or ()
     label = parameter.flag.replace("_", " ").capitalize()
@@ -63,7 +63,7 @@ def field_of(operation: str, name: str) -> Field:
 def values_of(operation: str, sent: Mapping[str, Sequence[str]], names: Sequence[str]) -> dict[str, Any]:
     """Return text from a form or a query as arguments of an operation; empty fields are omitted.
 
-    Raise `UsageError` for a value out of its bounds and for a missing one that is required.
+    Raise `UsageError` if a value is out of its bounds or a required value is missing.
     """
     parameters = signature_of(operation).parameters
     values: dict[str, Any] = {}
@@ -111,7 +111,7 @@ class Form:
         return {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in lines)}
 
     def options(self, name: str) -> dict[str, Any]:
-        """Return the same with values parsed as JSON; a value that is no JSON is text."""
+        """Return lines such as `max_pages=100` as a mapping with values parsed as JSON; other values are text."""
         options: dict[str, Any] = {}
         for key, text in self.pairs(name).items():
             try:
@@ -122,7 +122,7 @@ class Form:
 
 
 async def read_form(request: Request) -> Form:
-    """Return the form of a request."""
+    """Read the form of a request."""
     async with request.form(max_files=0, max_fields=_MOST_FIELDS) as sent:
         fields: dict[str, list[str]] = {}
         for name, value in sent.multi_items():

@@ -1,4 +1,4 @@
-"""Live pages: the server sends an event when there is news, and the page fetches its changed part again."""
+"""Live pages: the server sends an event when the state changes, and the page fetches its changed part again."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
@@ -19,9 +19,9 @@ from rowen.operations.feeds import KEEP_ALIVE, or_silence, until
 
 T = TypeVar("T")
 
-# Proxies cut connections that are silent for half a minute or more.
+# Proxies close connections on which nothing is sent for half a minute or more.
 _KEEP_ALIVE_S = 15.0
-# Runs on the front page: a constant number of lines, so that nothing moves.
+# The runs on the front page: a constant number of lines, so that nothing moves.
 RUNS_SHOWN = 7
 _RUNS_READ = 3 * RUNS_SHOWN
 # The header `X-Accel-Buffering` asks proxies not to buffer the response.
@@ -29,7 +29,7 @@ _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "X-Content-T
 
 
 class Glance(NamedTuple):
-    """A mark that differs when there is news, and whether more may come."""
+    """A digest of a state, which differs after each change, and whether more changes may follow."""
 
     mark: str
     goes_on: bool
@@ -39,22 +39,22 @@ Watcher: TypeAlias = Callable[[Rowen, Request], Awaitable[AsyncGenerator[Glance]
 
 
 def glance_at_run(run: Run) -> Glance:
-    """Watch a run until it ends."""
+    """Return the state of a run; more changes may follow until the run ends."""
     return Glance(_mark(fact(run)), run.status == "running")
 
 
 def glance_at_job(job: Job) -> Glance:
-    """Watch a job until it ends or has become a run."""
+    """Return the state of a job; more changes may follow until the job ends or has a run."""
     return Glance(_mark(fact(job)), job.state in ("waiting", "running") and job.run is None)
 
 
 def glance_at_runs(runs: list[Run]) -> Glance:
-    """Watch the last runs for ever."""
+    """Return the state of the last runs; more changes may always follow."""
     return Glance(_mark([(run.id, run.status, run.stats.seen) for run in runs]), goes_on=True)
 
 
 async def newest_runs(rowen: Rowen) -> list[Run]:
-    """Return the runs of the front page, live ones first."""
+    """Return the runs on the front page, live runs first."""
     return _live_first(await rowen.runs.list(limit=_RUNS_READ))
 
 
@@ -63,7 +63,7 @@ def _live_first(recent: Sequence[Run]) -> list[Run]:
 
 
 def _mark(state: object) -> str:
-    # A checksum, not a protection against anybody.
+    # A digest for comparison; it does not protect against attackers.
     return sha256(msgspec.json.encode(state, enc_hook=str)).hexdigest()[:12]
 
 
@@ -94,11 +94,11 @@ WATCHED: dict[str, Watcher] = {
     "/jobs/{number:int}/live": _watch_job,
     "/runs/{number:int}/live": _watch_run,
 }
-"""Streams of server-sent events: a message for news, and `end` when there will be no more."""
+"""Streams of server-sent events: a message for each change, and `end` after the last one."""
 
 
 async def watch(rowen: Rowen, request: Request, watcher: Watcher) -> Response:
-    """Stream the news since the page was drawn, which names its state by a mark."""
+    """Stream the changes since the page was drawn; the request contains the digest of the state on the page."""
     try:
         glances = await watcher(rowen, request)
     except RowenError as problem:
@@ -108,7 +108,7 @@ async def watch(rowen: Rowen, request: Request, watcher: Watcher) -> Response:
 
 
 async def _news(glances: AsyncGenerator[Glance], mark: str) -> AsyncGenerator[bytes]:
-    # A browser reports the stream as open before there is news.
+    # A browser reports the stream as open only after the first bytes.
     yield b": watching\n\n"
     async with aclosing(or_silence(glances, _KEEP_ALIVE_S)) as news:
         async for glance in news:

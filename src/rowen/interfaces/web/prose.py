@@ -1,4 +1,4 @@
-"""Foreign Markdown as safe HTML: no markup of its own, no pictures, only links to the web."""
+"""Convert foreign Markdown to safe HTML: no raw HTML, no pictures, links to the web only."""
 
 import re
 from collections.abc import Sequence
@@ -11,18 +11,18 @@ from markupsafe import Markup, escape
 
 from rowen.interfaces.web.view import joined
 
-# With head and foot a page stays below 60 kB, which a slow line loads in a second.
+# With header and footer, a page stays below 60 kB, which a slow connection loads in a second.
 MOST_HTML = 45_000
 # A text may be cut between blocks.
 _BLANK = re.compile(r"\n\s*\n")
-# The size tried first; most text grows by a tenth as HTML.
+# The first size to try; most text grows by a tenth as HTML.
 MOST_CHARS = 36_000
-# Text that is still too long at this size, such as a table of empty cells, is shown as it is written.
+# A text whose HTML is still too long at this size, such as a table of empty cells, is shown as plain text.
 LEAST_CHARS = 2_000
 
 
 class _Renderer(RendererHTML):
-    """Renders headings one level lower, since the page has the first, and pictures as their captions."""
+    """Renders headings one level lower, since the page has its own main heading, and pictures as their captions."""
 
     def heading_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
         return f"<h{_lower(tokens[idx].tag)}>"
@@ -46,12 +46,12 @@ _MARKDOWN = MarkdownIt("commonmark", {"html": False, "linkify": False}, renderer
 
 
 def prose(text: str, base: str) -> Markup:
-    """Return a text as HTML; `base` is the address of its relative links."""
+    """Return a text as HTML; relative links are resolved against the address `base`."""
     return Markup(_MARKDOWN.render(text, {"base": base}))  # noqa: S704 (the renderer escapes; markup is off)
 
 
 def first_part(text: str, base: str, start: int = 0) -> tuple[Markup, int | None]:
-    """Return the HTML of a text from a character on, as far as it fits a page, and the start of the next page."""
+    """Return the HTML of a text from `start` on, limited to one page, and the start of the next page, if any."""
     most = MOST_CHARS
     while True:
         end = len(text)

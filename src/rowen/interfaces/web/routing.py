@@ -1,4 +1,4 @@
-"""The routes of the pages, and their errors."""
+"""The routes of the pages, and error handling."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
@@ -45,7 +45,7 @@ PAGES: dict[str, Handler] = {
     "/webhooks": webhooks.webhooks,
     "/webhooks/{name}": webhooks.webhook,
 }
-"""Pages; each has a twin that ends in `.json`."""
+"""Pages; each has a JSON version whose address ends in `.json`."""
 
 QUESTIONS: dict[str, Handler] = {
     "/sources/{name}/remove": sources.remove,
@@ -77,14 +77,14 @@ ACTIONS: dict[str, Handler] = {
     "/webhooks/{name}/replay": webhooks.replay,
     "/webhooks/{name}/state": webhooks.set_state,
 }
-"""Actions; each needs the scope write or admin."""
+"""Actions; each requires the scope `write` or `admin`."""
 
 
 def routes(rowen: Rowen) -> list[BaseRoute]:
-    """Return all pages with their JSON twins and files, to be mounted at the root of the server.
+    """Return the routes of all pages, their JSON versions and static files, for the root of the server.
 
-    Twins come before pages that would match their addresses. The state of the application has the event `closing`,
-    which ends the streams of watched pages.
+    JSON versions come before pages that would match their addresses. The state of the application has the event
+    `closing`, which ends the streams of watched pages.
     """
     routes: list[BaseRoute] = [
         Route("/static/{mark}/{name}", serve_file, name="static"),
@@ -118,7 +118,7 @@ def _endpoint(rowen: Rowen, handler: Handler, *, is_twin: bool = False) -> Endpo
         try:
             state = await rowen.status.get()
         except RowenError:
-            # A page about an unavailable database has no state in its head.
+            # If the database is unavailable, the head of the page shows no state.
             state = None
         return drawn(request, result, state)
 
@@ -133,7 +133,7 @@ def _watching(rowen: Rowen, watcher: Watcher) -> Endpoint:
 
 
 async def _set_theme(request: Request) -> Response:
-    """Remember the colours that the caller chose."""
+    """Store the colour theme that the caller chose."""
     form = await read_form(request)
     chosen = form.text("theme")
     response = RedirectResponse(local(form.text("back")), 303)

@@ -24,7 +24,7 @@ class PageAddresses:
     root: str = ""
 
     def __call__(self, *segments: object, **query: object) -> str:
-        """Return the address of a page; empty values of the query are omitted, lists repeated."""
+        """Return the address of a page; empty values of the query are omitted, a list becomes a repeated parameter."""
         path = "/".join(quote(str(segment), safe="") for segment in segments)
         pairs = [
             (name, str(part))
@@ -35,13 +35,13 @@ class PageAddresses:
         return f"{self.root}/{path}" + (f"?{urlencode(pairs)}" if pairs else "")
 
     def feed(self, form: str, source: str | None = None, **filters: object) -> str:
-        """Return the address of a feed of changes: `atom`, `json` or, as an event stream, `ldes`."""
+        """Return the address of a feed of changes: `atom`, `json`, or `ldes` for an event stream."""
         segments = ("sources", source) if source else ()
         return self(*segments, "ldes") if form == "ldes" else self(*segments, "feeds", form, **filters)
 
 
 def outside(url: str) -> str:
-    """Return an address of another site if it may be a link, else an empty text."""
+    """Return an address on another site if it may be a link, else an empty text."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -50,7 +50,7 @@ def outside(url: str) -> str:
 
 
 def joined(base: str, link: str) -> str:
-    """Return a link of a text as an absolute address if it may be followed, else an empty text."""
+    """Return the absolute address of a link in a text; an empty text if browsers must not follow it."""
     try:
         return outside(urljoin(base, link.strip())) if outside(base) or outside(link) else ""
     except ValueError:
@@ -58,14 +58,14 @@ def joined(base: str, link: str) -> str:
 
 
 def local(path: str | None) -> str:
-    """Return a path of this server; the front page instead of `//host` and other addresses."""
+    """Return a path on this server; the front page if the path leads elsewhere, such as `//host`."""
     is_ours = path is not None and path.startswith("/") and not path.startswith(("//", "/\\"))
     return path if path is not None and is_ours and path.isprintable() else "/"
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One page: its template with context, its facts for JSON, and the same commands for a terminal."""
+    """One page: its template with context, its facts for JSON, and equivalent commands for a terminal."""
 
     template: str
     title: str
@@ -77,7 +77,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Goto:
-    """A redirect to another page; the address begins at the root of the pages."""
+    """A redirect to another page; the address is relative to the root of the pages."""
 
     address: str
 
@@ -86,34 +86,37 @@ Handler: TypeAlias = Callable[[Rowen, Request], Awaitable[View | Goto]]
 
 
 def goto(*segments: object, **query: object) -> Goto:
-    """Redirect to `/sources/NAME?tab=runs`; segments are quoted, since names may hold anything."""
+    """Return a redirect such as `/sources/NAME?tab=runs`; segments are quoted, since names may contain anything."""
     return Goto(PageAddresses()(*segments, **query))
 
 
 def command(*words: str) -> str:
-    """Return the same command for a terminal; words are quoted, since names may hold anything."""
+    """Return an equivalent command for a terminal; words are quoted, since names may contain anything."""
     return shlex.join(["rowen", *words])
 
 
 def scope(request: Request) -> Scope:
-    """Return the caller's scope; an unknown caller may read at most."""
+    """Return the caller's scope; it is at most `read` for an unknown caller."""
     principal: Principal | None = getattr(request.state, "principal", None)
     return principal.scope if principal else Scope.READ
 
 
 def reach(request: Request) -> Reach:
-    """Return what of this machine the caller may name."""
+    """Return the parts of this machine that the caller may name."""
     principal: Principal | None = getattr(request.state, "principal", None)
     return principal.reach if principal else Reach.OUTSIDE
 
 
 def caller(request: Request) -> str:
-    """Return the key by which the caller's requests are counted."""
+    """Return the key under which the caller's requests are counted."""
     return getattr(request.state, "caller", "")
 
 
 def check_origin(request: Request) -> None:
-    """Raise `RefusedError` if a link of another site led here: requests to others need a click on our own page."""
+    """Raise `RefusedError` if a link on another site led here.
+
+    Pages that send requests to other servers may be opened only from Rowen's own pages.
+    """
     if getattr(request.state, "from_other_site", False):
         raise RefusedError(
             "A link of another site led here, so nothing was requested.", hint="Check the address, and send it again."
@@ -136,7 +139,7 @@ def need(request: Request, *operations: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """A handler for callers who may use certain operations."""
+    """A handler that requires permission for certain operations."""
 
     handler: Handler
     operations: tuple[str, ...]
@@ -153,7 +156,7 @@ class Guarded:
 
 
 def takes(*operations: str) -> Callable[[Handler], Guarded]:
-    """Declare the operations of a handler that need more than the scope read."""
+    """Declare the operations that a handler calls and that need more than the scope `read`."""
     return lambda handler: Guarded(handler, operations)
 
 
@@ -163,6 +166,6 @@ def text(request: Request, name: str) -> str | None:
 
 
 def number(value: str | None) -> int | None:
-    """Return a value as a number; None for other text, and for more digits than any count has."""
+    """Return a value as a number; None if it is not a number or has too many digits."""
     is_number = value is not None and value.isascii() and value.isdigit() and len(value) <= 15
     return int(value) if value is not None and is_number else None

@@ -1,4 +1,4 @@
-"""Numbers, times and states on pages: the filters of the templates."""
+"""Format numbers, times and states for pages: the filters of the templates."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -13,15 +13,15 @@ from rowen.model.schedules import Schedule
 from rowen.model.sources import Overview
 from rowen.model.wording import age, count, percent, seconds, size
 
-# Below one stale item in twenty a source still counts as fresh.
+# Below one stale item in twenty, a source counts as fresh.
 _STALE = 0.05
-# Enough for two lines, whatever markup is between the words.
+# Enough characters for two lines, whatever markup they contain.
 _GIST_CHARS = 2_000
 _AHEAD = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 class Mark(NamedTuple):
-    """One of four meanings with its own shape (`fresh`, `stale`, `failing`, `waiting`), and a word."""
+    """A state: one of four meanings with its own symbol (`fresh`, `stale`, `failing`, `waiting`), and a word."""
 
     meaning: str
     word: str
@@ -48,7 +48,7 @@ def state_of(source: Overview) -> Mark:
 
 
 def checked_at(source: Overview) -> datetime | None:
-    """Return when all items of a source were last confirmed: by a complete run, or by its listing."""
+    """Return when all items of a source were last confirmed, by a complete run or by the source's listing."""
     return source.last_run_at if source.last_status == "completed" else source.last_complete_at
 
 
@@ -63,7 +63,7 @@ def when(at: datetime | str | None) -> Markup:
 
 
 def relative(at: datetime | str | None) -> str:
-    """Return the time since or until a moment."""
+    """Return the time since or until a moment in words."""
     moment, now = _moment(at), datetime.now(UTC)
     if moment is None:
         return "never"
@@ -88,26 +88,26 @@ def _moment(at: datetime | str | None) -> datetime | None:
 
 
 def number(value: float | None) -> str:
-    """Return a number with separated thousands."""
+    """Return a number with separators between thousands."""
     return "–" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
 def usd(value: float | None) -> str:
-    """Return an amount of money, with four digits below one dollar."""
+    """Return an amount in US dollars, with four decimals below one dollar."""
     if value is None:
         return "unknown"
     return f"{value:,.2f} USD" if value >= 1 or not value else f"{value:.4f} USD"
 
 
 def share(value: float | None) -> str:
-    """Return a share with one digit, never rounded up to 100 %."""
+    """Return a share with one decimal, never rounded up to 100 %."""
     if value is None:
         return "–"
     return f"{int(value * 1000 + 1e-9) / 10:g} %"
 
 
 def short(text: str, most: int = 160) -> str:
-    """Return a text cut to a number of characters."""
+    """Return a text, truncated to `most` characters."""
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
@@ -132,12 +132,12 @@ def schedule(text: str | None) -> str:
 
 
 def value(thing: Any) -> str:
-    """Return a field of facts or of a record in one line."""
+    """Return a field of facts or of a record as one line."""
     return thing if isinstance(thing, str) else json.dumps(thing, ensure_ascii=False)
 
 
 def pieces(hint: str | None, of: str | None = None) -> list[tuple[str, Action | None]]:
-    """Return a hint as text and actions with their commands, without the name `of` that it begins with."""
+    """Return a hint as pieces of text and actions with commands; a leading name `of` is left out."""
     if not hint:
         return []
     parts = hint.parts if isinstance(hint, Hint) else (hint,)

@@ -1,1 +1,1 @@
-"""The commands, a few to a module; each module is imported when one of its commands is called."""
+"""The commands, a few in each module; a module is imported when one of its commands is called."""

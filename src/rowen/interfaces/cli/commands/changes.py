@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 Start = int | timedelta | datetime
 
-# Some 200 kB, so that a log of millions of lines never is in memory.
+# About 200 kB, so that a log of millions of lines is never in memory as a whole.
 PAGE_LINES = 1_000
-# A tall terminal.
+# The height of a large terminal.
 SCREEN_LINES = 50
 
 _STYLES = {"created": "green", "updated": "yellow", "amended": "yellow", "deleted": "red", "moved": "cyan"}
@@ -71,7 +71,7 @@ def changes(call: Invocation, since: Start | None, source: str | None, limit: in
 
 
 async def _first_number(rowen: Rowen, out: Output, source: str | None, limit: int | None) -> Start:
-    """Return the number before the first line to print: the last lines of a limit, or of a screen on a terminal."""
+    """Return the number before the first line to print, so that as many lines as the limit or the screen are shown."""
     if limit is not None:
         return await rowen.changes.number_before_last(limit, source=source)
     last = await rowen.changes.last_number()

@@ -60,11 +60,11 @@ def psql(call: Invocation, arguments: tuple[str, ...]) -> int:
     """Open psql on the database; the tables are in the schema `rowen`."""
 
     async def answer(rowen: Rowen) -> int:
-        # psql handles Ctrl-C itself: it cancels a query.
+        # psql handles Ctrl-C itself: it cancels the query.
         asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         program, conninfo, secrets = await rowen.database.client_command("psql")
-        # All users of the machine can read a command line, but not the environment.
+        # Other users of the machine can read a command line, but not the environment.
         start = partial(subprocess.run, [program, conninfo, *arguments], env={**os.environ, **secrets}, check=False)
         return (await asyncio.to_thread(start)).returncode
 

@@ -1,4 +1,4 @@
-"""The command `demo`: three syncs of a folder, a site and a catalog, side by side; the change log; some questions."""
+"""The command `demo`: sync a folder, a site and a catalog three times each, then show the change log and searches."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -27,7 +27,7 @@ from rowen.operations.database import kinds
 from rowen.settings import SecretStr, Settings
 
 LEAST_FREE_BYTES = 500_000_000
-"""An empty cluster takes 60 MB, its write-ahead log up to 300 MB under load."""
+"""An empty cluster takes 60 MB, and its write-ahead log up to 300 MB under load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ async def _examine(settings: Settings) -> AsyncIterator[Finding]:
         yield await _check("workers", _check_workers(rowen))
         if database.ok:
             yield await _check("embedder", rowen.embeddings.check())
-            # All at once, as far as hosts allow, and shown in their order.
+            # The checks run concurrently, as far as hosts allow, and are shown in their order.
             tasks = [asyncio.create_task(_check_source(rowen, source)) for source in await rowen.sources.list()]
             try:
                 for task in tasks:
@@ -108,7 +108,7 @@ def _examine_machine(settings: Settings) -> Iterator[Finding]:
 
 
 def _redacted(value: Any) -> str:
-    """Return the value of a setting without secrets, however deep they are in it."""
+    """Return the value of a setting with all secrets redacted, at any depth."""
     if isinstance(value, SecretStr):
         return "(hidden)"
     if isinstance(value, Mapping):

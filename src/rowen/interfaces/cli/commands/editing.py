@@ -60,7 +60,7 @@ def _attaching(function: Any) -> Any:
 
 
 def _attachments(options: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the schemas to attach, each with its settings; conditions and rules need a single schema."""
+    """Return the schemas to attach with their settings; conditions and rules are allowed for a single schema only."""
     how = {
         "grounding": options["grounding"],
         "learn": options["learn"],
@@ -154,7 +154,7 @@ def edit(
 
 
 def _parse_options(pairs: Sequence[str]) -> dict[str, Any]:
-    """Parse KEY=VALUE pairs; a value that is no JSON is text."""
+    """Parse KEY=VALUE pairs; a value that is not JSON is text."""
     options: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")

@@ -70,7 +70,7 @@ def _fetch(call: Invocation, name: str) -> int:
 
 
 def _confirm(call: Invocation, estimate: EmbeddingEstimate, *, yes: bool) -> bool:
-    """Print the estimate; ask on a terminal if there is or may be a cost."""
+    """Print the estimate; if there is or may be a cost, ask for confirmation on a terminal."""
     cost = "" if estimate.usd == 0 else f" for about {estimate.usd or 0:,.4f} USD"
     if estimate.usd is None:
         cost = " at an unknown price"
@@ -88,7 +88,7 @@ def _confirm(call: Invocation, estimate: EmbeddingEstimate, *, yes: bool) -> boo
 def _progress(
     call: Invocation, estimates: list[EmbeddingEstimate]
 ) -> Iterator[Callable[[EmbeddingProgress], None] | None]:
-    """Yield an observer that draws a bar on a terminal, from the first answer on, after all questions."""
+    """Yield an observer that draws a progress bar on a terminal; the bar appears after the confirmation."""
     if not call.out.watched:
         yield None
         return

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 FORMATS = ("json", "compact", "jsonl", "csv", "table")
 WAITING = 5
-"""The exit code for work that waits for a budget or a provider: refused for now, and nothing is lost."""
+"""The exit code if the work has to wait for a budget or a provider; nothing is lost."""
 
 _BUDGET = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(usd|\$|tokens?|k?tokens?)\s*", re.IGNORECASE)
-# Options of one page. A source has its own settings: with these its next sync would extract other facts.
+# Options for a single page. A source has its own settings: with other options its next sync would extract other facts.
 _OF_PAGE = ("grounding", "instructions", "max_chars", "render", "proxy", "fetch_limit_s", "model_limit_s")
 _FLAGS = {"rules": "--rule", "form": "--format", "fetch_limit_s": "--timeout", "model_limit_s": "--model-timeout"}
 
@@ -130,14 +130,14 @@ def _origin(facts: Extracted) -> str:
 
 
 def print_facts(out: Output, facts: Extracted, form: str) -> None:
-    """Print the facts of a page: as JSON, with their address as `rowen export` writes them, or as a table."""
+    """Print the facts of a page as JSON, as rows like those of `rowen export`, or as a table."""
     match form:
         case "compact":
             text = json.dumps(facts.data, ensure_ascii=False)
         case "jsonl":
             text = json.dumps({"url": facts.url, "schema": facts.schema, "data": facts.data}, ensure_ascii=False)
         case "csv":
-            # The column `url` is the address of the page.
+            # The column `url` is the address of the page, so a field of this name gets a prefix.
             fields = {("data.url" if name == "url" else name): value for name, value in flattened(facts.data).items()}
             written = io.StringIO()
             table = csv.writer(written, lineterminator="\n")

@@ -116,7 +116,7 @@ def worker(call: Invocation, places: tuple[str, ...], until_idle: bool, check: b
         call.out.say(await _greeting(rowen))
         return await rowen.queue.work(places=concurrency, until_idle=until_idle, told=lambda end: _print(call, end))
 
-    # With --until-idle, cron starts the next worker soon: if each waited for the database, they would pile up.
+    # With --until-idle, cron starts the next worker soon: if each of them waited for the database, they would pile up.
     again = call.ask(work, gently=True, patience=None if until_idle else patience(call))
     if again:
         call.out.say("Restarting to release memory.")
@@ -137,7 +137,7 @@ def _check(call: Invocation) -> int:
 
 
 def _parse_places(texts: tuple[str, ...]) -> dict[str, int] | None:
-    """Return the number of concurrent jobs by kind; a number alone means syncs, with the usual number of others."""
+    """Return the number of concurrent jobs by kind; a number without a kind sets syncs only."""
     places: dict[str, int] = {}
     for text in texts:
         kind, _, number = text.rpartition("=")

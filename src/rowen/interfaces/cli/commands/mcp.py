@@ -23,8 +23,8 @@ def mcp(call: Invocation, allow_writes: bool, allow_files: bool, profile: str) -
 
     An assistant starts this command from its own configuration. `rowen serve` offers the same over HTTP at /mcp.
     """
-    # Imported objects are never garbage; collecting among them takes a sixth of the time to the first answer. The
-    # server enables it again after its imports.
+    # Imported objects never become garbage; collecting among them takes a sixth of the time to the first answer. The
+    # server enables collection again after its imports.
     gc.disable()
     from rowen.interfaces.cli.session import run
     from rowen.interfaces.mcp import serve_stdio

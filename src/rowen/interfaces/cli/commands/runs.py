@@ -1,4 +1,4 @@
-"""Commands on runs and on what they could not decide: runs, run, cancel, quarantine, held."""
+"""Commands on runs, and on pending deletions and unreadable items: runs, run, cancel, quarantine, held."""
 
 from __future__ import annotations
 

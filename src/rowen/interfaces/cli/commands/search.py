@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from rowen.operations import Rowen
 
 MARKDOWN_BUDGET = 4_000
-"""A thousand tokens: a model reads them at the price of writing a sentence."""
+"""About a thousand tokens: reading them costs a model as much as writing a sentence."""
 
 DUPLICATES_SHOWN = 3
-"""As many lines as a hit has of text; `--json` lists all."""
+"""The number of lines of text in a hit; `--json` lists all duplicates."""
 
 _NEWS = {"matches": "green", "no longer matches": "red"}
 

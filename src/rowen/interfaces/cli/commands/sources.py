@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rowen.model.sources import Following, Source
     from rowen.operations import Rowen
 
-# Three lines of a terminal: addresses and patterns fit.
+# Three lines of a terminal, enough for addresses and patterns.
 LONGEST_OPTION = 240
 
 _OUTCOMES = {"stored": "green", "waiting": "yellow", "failed": "bold red"}
@@ -103,7 +103,7 @@ def show(call: Invocation, name: str) -> None:
 
 
 def _option_in_words(value: Any) -> str:
-    """Return an option as JSON; of one that is a whole file, such as shapes, the beginning."""
+    """Return an option as JSON; if the option is a whole file, such as shapes, return the beginning."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= LONGEST_OPTION else f"{text[:LONGEST_OPTION]}… ({count(len(text), 'character')})"
 
@@ -182,7 +182,7 @@ def schedule_in_words(source: Source) -> str:
     """Return the schedule of a source in words; empty without one."""
     if not source.schedule:
         return ""
-    # It imports time zones, which a list without schedules does not need.
+    # This import loads time zones, which a list without schedules does not need.
     from rowen.model.schedules import Schedule
 
     return Schedule.parse(source.schedule).words()

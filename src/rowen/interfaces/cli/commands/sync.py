@@ -68,7 +68,7 @@ def sync(
 
 
 async def _active(rowen: Rowen, call: Invocation) -> tuple[str, ...]:
-    """Return all sources that are not paused, due ones first; say how many are due unless all are."""
+    """Return all sources that are not paused, due sources first; print the number of due sources unless all are due."""
     sources = await rowen.sources.list_due()
     if not sources:
         paused = bool(await rowen.sources.list(limit=1))
@@ -119,7 +119,7 @@ class _Report:
             )
 
     def end(self) -> int:
-        """Print the summary and return the exit code; unexpected errors are raised only now, after all results."""
+        """Print the summary and return the exit code; raise unexpected errors only now, after all results."""
         for result in self._results:
             if isinstance(result, Exception) and not isinstance(result, RowenError):
                 raise result

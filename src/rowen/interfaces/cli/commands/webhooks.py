@@ -1,4 +1,4 @@
-"""Commands on those who are notified of changes: webhooks for programs, notify for people."""
+"""Commands on receivers of changes: webhooks for programs, notify for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""list_changes and get_diff: what changed, and how."""
+"""list_changes and get_diff: the change log, and the differences between revisions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rowen.interfaces.mcp.tool import ToolAnswer, ToolCall, ToolResult, ToolSpec
 from rowen.model.wording import address, inline, moment
 from rowen.operations.parameters import RevisionNumber, SinceChange
 
-# One line each, about 40 tokens: they fit into the usual budget.
+# Each has one line of about 40 tokens, so they fit into the default budget.
 _PAGE = 30
 
 
@@ -41,7 +41,7 @@ class ChangeList(ToolResult):
 async def list_changes(
     call: ToolCall, *, since: Any, source: str | None, limit: int, after: str | None, budget: int
 ) -> ToolAnswer:
-    """Return the change log since a moment, oldest first."""
+    """Return the lines of the change log since a moment, oldest first."""
     newest = await call.rowen.changes.last_number()
     page = await call.rowen.changes(since=since, source=source, limit=limit, after=after)
     lines = [ChangeLine.of(change) for change in page]
@@ -105,7 +105,7 @@ async def get_diff(
         tags_removed=compared.tags_removed[:20],
         checked_at=entry.checked_at,
     )
-    # The marks and the line with the address take some tokens as well.
+    # The marks and the line with the address take some tokens too.
     room = max(60, budget - tokens(diff.model_dump_json()) - 120)
     text = cut_json(whole, room)
     diff = diff.model_copy(update={"diff": text, "truncated": len(text) < len(whole)})

@@ -1,4 +1,4 @@
-"""get_extraction and extract: facts that are stored, and facts of a page read now."""
+"""get_extraction and extract: stored facts, and facts of a page that is read now."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def get_extraction(
     after: str | None,
     budget: int,
 ) -> ToolAnswer:
-    """Return the facts of an item with their history, or those of all items."""
+    """Return the facts of one item with their history, or the facts of all items."""
     more: str | None = None
     if url is not None:
         history = await call.rowen.extraction.history(url, schema, source=source)
@@ -103,7 +103,7 @@ class ExtractedPage(ToolResult):
 
 
 async def extract_page(call: ToolCall, *, address: str, schema: str, budget_usd: float | None) -> ToolAnswer:
-    """Return the facts of one page, read now."""
+    """Read one page now, and return its facts."""
     page = await call.rowen.extract(address, schema, budget_usd=budget_usd, reach=call.reach)
     result = ExtractedPage.of(page, schema_name=page.schema, ungrounded=list(page.ungrounded), at=call.now)
     text = result.model_dump_json(include={"data"})

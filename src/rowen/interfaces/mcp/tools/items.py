@@ -1,4 +1,4 @@
-"""search and fetch: find passages, and read the items that they stand in."""
+"""search and fetch: find passages, and read the items that contain them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from rowen.model.items import Entry
     from rowen.model.search import Hit
 
-# As many as a person looks at; more of them leave each only a line of the budget.
+# As many as a person looks at; with more results, each gets only a line of the budget.
 _RESULTS = 6
-# Prose is a little shorter in tokens than what is counted, and the addresses take a share: the first try fits mostly.
+# Prose has fewer tokens than the estimate, and addresses take a part of the budget, so the first try usually fits.
 _FIRST_TRY_CHARS_PER_TOKEN = 2.0
-# Each further try gives the passages a fifth less; after so many nothing of them is left.
+# Each further try shortens the passages by a fifth; after this number of tries nothing of them is left.
 _TRIES, _LESS = 12, 0.8
-# The preamble, the heading and the lines that say where to go on.
+# The tokens of the preamble, the heading, and the lines with the next steps.
 _MARKS = 120
-# A paragraph: however small the budget, something can be read.
+# The tokens of a paragraph, so that even with the smallest budget something can be read.
 LEAST_TEXT_TOKENS = 60
 
 
@@ -56,7 +56,7 @@ class SearchAnswer(ToolResult):
 
 
 async def search_items(call: ToolCall, *, words: str, budget: int = DEFAULT_TOKENS, **filters: Any) -> ToolAnswer:
-    """Search, and cut the passages until both forms of the answer fit the budget."""
+    """Search, and shorten the passages until both forms of the answer fit the budget."""
     answer = await call.rowen.search(words, **filters)
     checked = await call.rowen.items.last_checked([hit.url for hit in answer]) if answer else {}
     notes = [f"Nothing has {wrong!r}; {right!r} was searched for." for wrong, right in answer.corrections.items()]
@@ -130,14 +130,14 @@ async def fetch_item(
     offset: int = 0,
     budget: int = DEFAULT_TOKENS,
 ) -> ToolAnswer:
-    """Return one item, or as much of it as fits."""
+    """Return one item, or the part of it that fits the budget."""
     entry = await call.rowen.get(url, source=source)
     planned = next_look(await call.rowen.sources.get(entry.source), call.now)
-    # Addresses and dates surround the text in both forms of the answer.
+    # Both forms of the answer contain addresses and dates in addition to the text.
     around = tokens(_item_text(entry, 0, 0, planned).model_dump_json()) + _MARKS
     room = max(LEAST_TEXT_TOKENS, budget - around)
     if not offset and focus and (passage := excerpt(entry.text, Query.parse(focus).words, room).strip("…")):
-        # Begin at the part with most of the words.
+        # Start at the part that contains most of the words.
         offset = max(0, entry.text.find(passage[:200]))
     text = cut_json(entry.text[offset:], room)
     item = _item_text(entry, offset, offset + len(text), planned)

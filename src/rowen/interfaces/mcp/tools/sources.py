@@ -20,11 +20,11 @@ from rowen.operations.summary import cost, counts, remarks
 if TYPE_CHECKING:
     from rowen.model.sources import Source
 
-# One line each: so many are a page, and fit into the usual budget.
+# Each has one line, so a page fits into the default budget.
 _PAGE = 40
 
 
-# Each takes a line as well: more than these are an outage of the network, and are told by `rowen circuits`.
+# Each takes a line too; a larger number is an outage of the network, for which `rowen circuits` is better.
 _MOST_UNREACHED = 10
 
 
@@ -60,7 +60,7 @@ class ListedSources(ToolResult):
 
 
 def held_source(source: Source, now: datetime) -> HeldSource:
-    """Return a source as the tools report it."""
+    """Return a source in the form used by the tools."""
     checked_at = source.last_complete_at or source.last_run_at
     return HeldSource.of(source, version=source.release, checked_at=checked_at, next_check_at=next_look(source, now))
 
@@ -106,7 +106,7 @@ async def list_sources(
 
 
 async def _unreached(call: ToolCall) -> list[UnreachedService]:
-    """Return each service once that some process does not call, at most a few."""
+    """Return services that some process does not call, each once, up to a limit."""
     services: dict[tuple[str, str], UnreachedService] = {}
     for circuit in await call.rowen.circuits.list():
         if circuit.state != "closed" and len(services) < _MOST_UNREACHED:
@@ -137,7 +137,7 @@ async def find_version(call: ToolCall, *, library: str, version: str | None = No
     return ToolAnswer(text, VersionAnswer.of(best, available=list(best.available), unversioned=list(best.unversioned)))
 
 
-# A small source is done by then; clients give up on a tool after a minute, some after half of one.
+# A small source is read within this time; clients abandon a tool after a minute, some after half a minute.
 _PATIENCE_S = 20.0
 
 
@@ -181,7 +181,7 @@ async def sync_source(call: ToolCall, *, name: str, full: bool, wait_s: float) -
 
 
 async def sync_soon(call: ToolCall, name: str, *, full: bool, wait_s: float) -> ToolAnswer:
-    """Bring an existing source up to date: by a worker if one is running, else here."""
+    """Refresh an existing source: by a worker if one is running, else in this process."""
     if await call.rowen.queue.list_workers():
         job = await call.rowen.queue.enqueue(name, full=full)
         result = SyncAnswer(source=name, status="queued", job=job.id)

@@ -1,1 +1,1 @@
-"""The pages by subject: each handler calls operations, and returns a view for its template."""
+"""The pages, grouped by subject: each handler calls operations, and returns a view for its template."""

@@ -1,4 +1,4 @@
-"""Access tokens: all of them, creating and revoking one; and the last writes through the server."""
+"""Access tokens: list, create and revoke them; and the last writes through the server."""
 
 from starlette.requests import Request
 
@@ -8,7 +8,7 @@ from rowen.interfaces.web.view import Goto, View, command, goto, takes
 from rowen.model.access import AccessToken, Scope
 from rowen.operations import Rowen
 
-# Enough to see whether a token is still used, and for what.
+# Enough to see whether a token is still used, and what it is used for.
 _WRITES = 20
 _SCOPES = (
     (Scope.READ, "read: sees everything"),
@@ -29,7 +29,7 @@ async def tokens(rowen: Rowen, request: Request) -> View:
 
 @takes("access.add_token")
 async def add(rowen: Rowen, request: Request) -> View:
-    """Create a token, and show its secret in this one answer, which is never stored."""
+    """Create a token, and show its secret only in this response; the secret is never stored."""
     form = await read_form(request)
     names = ("name", "scope") if form.need("days") == "0" else ("name", "scope", "days")
     new = await rowen.access.add_token(**{"days": None, **form.values("access.add_token", *names)})

@@ -1,4 +1,4 @@
-"""Changes: the log as a timeline by day; each filter is an address with its feeds."""
+"""Changes: the log as a timeline by day; each filter has an address with its own feeds."""
 
 from itertools import groupby
 from typing import get_args
@@ -34,7 +34,7 @@ async def changes(rowen: Rowen, request: Request) -> View:
 
 
 async def change(rowen: Rowen, request: Request) -> View:
-    """Show one change, at the address that feeds name."""
+    """Show one change; feeds link to this address."""
     number = int(request.path_params["number"])
     changes = await rowen.changes(since=number - 1, limit=1)
     if not changes or changes[0].number != number:

@@ -11,7 +11,7 @@ from rowen.model.extraction import Extraction
 from rowen.operations import Rowen
 
 _ROWS = 25
-# Columns of a table on a wide screen; the page of an item has all fields.
+# The columns that fit a wide screen; the page of an item has all fields.
 _COLUMNS = 6
 
 
@@ -58,7 +58,7 @@ async def extractions(rowen: Rowen, request: Request) -> View:
 
 
 def _cells(facts: Extraction, columns: list[str], history: list[Extraction]) -> list[tuple[Any, list[Any]]]:
-    """Return the value of each column with its earlier values."""
+    """Return the value of each column, with the earlier values."""
     data = facts.data if isinstance(facts.data, dict) else {}
     past = [version.data for version in history if isinstance(version.data, dict) and version.source == facts.source]
     return [(data.get(name), [earlier.get(name) for earlier in past]) for name in columns]

@@ -16,18 +16,18 @@ from rowen.operations.facts import redacted
 from rowen.operations.registry import CONTACTS
 
 TABS = ("text", "diff", "record", "fields", "passages", "similar")
-# Enough for most records; a page with all of the longest would have a megabyte.
+# Enough for most records; a page with the longest record would have a megabyte.
 _FIELDS = 150
 _PASSAGES = 20
 _SIMILAR = 8
-# Characters of a diff that are content; the rest is in the JSON.
+# The maximum length of a diff on the page; the rest is available as JSON.
 _DIFF_CHARS = 24_000
-# Parts of a tab that are facts; the rest is their presentation.
+# The parts of a tab that are facts; the others are their presentation.
 _FACTS = ("diff", "extractions", "detail", "similar")
 
 
 async def item(rowen: Rowen, request: Request) -> View:
-    """Show an item by its URL, and one of its tabs."""
+    """Show an item by its URL, with one of its tabs."""
     url = text(request, "url")
     if url is None:
         raise UsageError("The URL of the item is missing.", hint="Such as /item?url=https://example.org/page.")
@@ -70,7 +70,7 @@ async def _tab(rowen: Rowen, request: Request, entry: Entry, tab: str) -> dict[s
             if entry.withdrawn_at is not None:
                 return {"similar": []}
             return {"similar": list(await rowen.items.similar(entry.url, source=entry.source, limit=_SIMILAR))}
-    # The page has the title above the text, so a heading that repeats it is skipped.
+    # The page has the title above the text, so a heading with the same words is skipped.
     heading = f"# {entry.title}\n"
     first = len(heading) if entry.text.startswith(heading) else 0
     start = min(number(text(request, "from")) or first, len(entry.text))

@@ -10,17 +10,17 @@ from rowen.interfaces.web.view import View, number, text
 from rowen.operations import Rowen
 from rowen.operations.summary import remarks_on_health, remarks_on_model, remarks_on_switched_off
 
-# As many lines as fit the first screen beside the numbers.
+# The number of lines that fit the first screen beside the numbers.
 _SHOWN = 7
 _DAYS = 30
-# A year of costs is the longest that anybody needs.
+# The costs of a year; nobody needs a longer period.
 _MOST_DAYS = 366
 # A row takes 700 bytes, and a page has at most 60 kB.
 _FEEDS = 60
 
 
 async def overview(rowen: Rowen, request: Request) -> View:
-    """Show the state of everything; without sources, the first step."""
+    """Show the state of everything; if there are no sources, show how to add the first one."""
     state = await rowen.status.get()
     if not state.sources:
         return View("welcome.html", "Welcome", facts={"state": state}, commands=("rowen add ADDRESS", "rowen demo"))
@@ -29,7 +29,7 @@ async def overview(rowen: Rowen, request: Request) -> View:
     needing = await rowen.sources.list_status(needing=True, limit=_SHOWN)
     runs = await newest_runs(rowen)
     health = await rowen.status.health()
-    # Remarks on sources are beside the sources.
+    # Remarks on sources are shown beside the sources.
     named = {source.name for source in needing}
     remarks = [remark for remark in remarks_on_health(health) if remark.partition(":")[0] not in named]
     facts = {
@@ -49,7 +49,7 @@ async def overview(rowen: Rowen, request: Request) -> View:
 
 
 async def help_page(rowen: Rowen, request: Request) -> View:
-    """Show the keys, and where things are."""
+    """Show the keyboard shortcuts, and where things are."""
     return View("help.html", "Help")
 
 

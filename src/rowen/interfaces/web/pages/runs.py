@@ -1,4 +1,4 @@
-"""Runs and jobs, and what they could not decide: pending deletions, and items in quarantine."""
+"""Runs and jobs, pending deletions, and items in quarantine."""
 
 from typing import get_args
 
@@ -30,7 +30,7 @@ async def run(rowen: Rowen, request: Request) -> View:
     run = await rowen.runs.get(int(request.path_params["number"]))
     stats = run.stats
     items = await rowen.items.count((await rowen.sources.get(run.source, counted=False)).id)
-    # A run sees about as many items as its source had before; a first run has no such number.
+    # A run checks about as many items as its source had before; the first run of a source has no such number.
     before = max(0, items - stats.created + stats.deleted)
     troubles = await rowen.runs.error_groups(run.id) if stats.failed else []
     changes = await rowen.changes.newest(run=run.id, limit=_CHANGES)
@@ -58,7 +58,7 @@ async def run(rowen: Rowen, request: Request) -> View:
 
 @takes("runs.cancel")
 async def cancel(rowen: Rowen, request: Request) -> Goto:
-    """Cancel a live run; what it read is kept."""
+    """Cancel a live run; items that it has read are kept."""
     await rowen.runs.cancel(int(request.path_params["number"]))
     return goto("runs", request.path_params["number"])
 
@@ -83,7 +83,7 @@ async def jobs(rowen: Rowen, request: Request) -> View:
 
 
 async def job(rowen: Rowen, request: Request) -> View | Goto:
-    """Show a job until it starts, then its run."""
+    """Show a job until it starts; then redirect to its run."""
     job = await rowen.queue.get(int(request.path_params["number"]))
     if job.run is not None and not request.url.path.endswith(".json"):
         return goto("runs", job.run)
@@ -119,7 +119,7 @@ async def resume(rowen: Rowen, request: Request) -> Goto:
 
 
 async def pending_deletions(rowen: Rowen, request: Request) -> View:
-    """Show pending deletions, to be accepted or not."""
+    """Show pending deletions, with forms to accept or reject them."""
     source = text(request, "source")
     page = await rowen.deletions.list(source, limit=_ITEMS, after=text(request, "after"))
     context = {

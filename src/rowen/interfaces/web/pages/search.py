@@ -1,4 +1,4 @@
-"""Search: results with the words marked, and the filters of every interface; saved searches with their news."""
+"""Search: results with marked words, and the filters of all interfaces; saved searches with their news."""
 
 from collections import Counter
 from functools import cache
@@ -15,22 +15,22 @@ from rowen.model.search import Answer, Hit, Query, SavedSearch
 from rowen.operations import Rowen
 from rowen.operations.registry import signature_of
 
-# Two screens: more are rarely read, and each costs a kilobyte.
+# Two screens: more hits are rarely read, and each takes a kilobyte.
 _HITS = 20
 _NEWS = 50
 _SNIPPET_LINES, _SNIPPET_WIDTH = 3, 110
-# Characters of a query that are shown in a title.
+# Characters of the query in the title of the page.
 _TITLE_CHARS = 60
-# Beside an empty field; the page of saved searches has all.
+# Shown below an empty search field; the page of saved searches has all of them.
 _SAVED = 10
 _FACETS = ("source", "kind", "record_kind", "language")
-# Each filter has a link that names all others: 100 of them take 10 ms to be drawn, 3,000 took 5 s.
+# Each filter has a link that contains all others: 100 filters take 10 ms to render, 3,000 took 5 s.
 _MOST_FILTERS = 100
 
 
 @cache
 def _filters() -> dict[str, str]:
-    """Return the parameters that filter a search, by the names of their fields."""
+    """Return the parameters that filter a search, by the names of form fields."""
     names = [parameter.name for parameter in signature_of("items.search").sent]
     others = {"words", "limit", "budget", "meaning", "after"}
     return {field_of("items.search", name).name: name for name in names if name not in others}
@@ -61,7 +61,7 @@ async def search(rowen: Rowen, request: Request) -> View:
         "chosen": chosen,
         "with_filter": lambda name, value: {**chosen, name: [*chosen[name], value]},
         "without_filter": lambda name, value: {**chosen, name: [other for other in chosen[name] if other != value]},
-        # Facets offer the values of the others.
+        # Facets offer the values of all other parameters.
         "fields": [name for flag, name in _filters().items() if flag not in _FACETS],
         "repeated": [flag for flag, name in _filters().items() if field_of("items.search", name).is_repeated],
         "problem": problem,
@@ -91,7 +91,7 @@ def _lines(hit: Hit, wanted: Any) -> list[list[tuple[str, bool]]]:
 
 
 def _facets(answer: Answer, chosen: dict[str, list[str]]) -> list[tuple[str, list[tuple[str, int]]]]:
-    """Return values with counts among the hits for each facet that has several and is not chosen yet."""
+    """Return the values of each facet that has several values and is not chosen yet, with the number of hits."""
     facets = []
     for name in _FACETS:
         counts = Counter(str(getattr(hit, name)) for hit in answer if getattr(hit, name))
@@ -111,7 +111,7 @@ async def search_news(rowen: Rowen, request: Request) -> View:
     """Show the news of one saved search, newest first."""
     name = (await _numbered(rowen, request)).name
     news = await rowen.searches.newest_news(name, limit=_NEWS, after=text(request, "after"))
-    # Read after the news, which count the current matches.
+    # Read after the news, since reading the news counts the current matches.
     saved = await _numbered(rowen, request)
     days = [(day, list(lines)) for day, lines in groupby(news, key=lambda line: line.at.date())]
     context = {"search": saved, "days": days, "next": news.next}
@@ -120,7 +120,7 @@ async def search_news(rowen: Rowen, request: Request) -> View:
 
 
 async def _numbered(rowen: Rowen, request: Request) -> SavedSearch:
-    """Return the saved search by the number in the address, since its name may hold anything."""
+    """Return the saved search with the number in the address; names are not used, since they may contain anything."""
     number = int(request.path_params["number"])
     for saved in await rowen.searches.list():
         if saved.id == number:

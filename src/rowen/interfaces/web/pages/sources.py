@@ -1,4 +1,4 @@
-"""Sources: adding one after a preview; all of them; one with its items, changes, runs and settings."""
+"""Sources: add one after a preview, list all, and show one with its items, changes, runs and settings."""
 
 from starlette.requests import Request
 
@@ -9,11 +9,11 @@ from rowen.model.sources import Source
 from rowen.operations import Rowen
 from rowen.operations.summary import remarks_on_source
 
-# With thirty bars each, so many rows make a page of 50 kB.
+# With thirty bars each, this number of rows makes a page of 50 kB.
 _ROWS = 20
 _ITEMS = 40
 FOLLOWED = ("announced", "feed", "ldes")
-"""Kinds that are polled for new members, and have a state of that."""
+"""Kinds that are polled for new members, and whose progress is stored."""
 TABS = ("items", "changes", "runs", "settings")
 SCHEDULES = (
     ("auto", "as often as it changes"),
@@ -26,10 +26,10 @@ SCHEDULES = (
 
 
 async def add_page(rowen: Rowen, request: Request) -> View:
-    """Show a field for an address, and a preview of the source there."""
+    """Show a form for an address, and a preview of the source at the address."""
     address, kind = text(request, "address"), text(request, "kind")
     preview = problem = None
-    # A preview sends requests to others, so the scope read is not enough.
+    # A preview sends requests to other servers, so the scope `read` is not sufficient.
     if address is not None:
         need(request, "sources.preview")
         try:
@@ -68,7 +68,7 @@ async def listing(rowen: Rowen, request: Request) -> View:
 
 
 async def source(rowen: Rowen, request: Request) -> View:
-    """Show the state of one source, and one of its tabs."""
+    """Show the state of one source, with one of its tabs."""
     source = await _named(rowen, request.path_params["name"])
     tab = text(request, "tab") if text(request, "tab") in TABS else "items"
     status = await rowen.sources.status(source.name)
@@ -93,7 +93,7 @@ async def _named(rowen: Rowen, name: str) -> Source:
     try:
         return await rowen.sources.get(name, counted=False)
     except NotFoundError as error:
-        # The page of a source `data.json` has the address of the JSON of a source `data`.
+        # The page of a source named `data.json` has the same address as the JSON of a source named `data`.
         try:
             return await rowen.sources.get(f"{name}.json", counted=False)
         except NotFoundError:

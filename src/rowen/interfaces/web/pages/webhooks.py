@@ -1,4 +1,4 @@
-"""Webhooks and notifications: all of them; one with its deliveries."""
+"""Webhooks and notifications: list all, and show one with its deliveries."""
 
 from starlette.requests import Request
 
@@ -16,7 +16,7 @@ async def webhooks(rowen: Rowen, request: Request) -> View:
 
 
 async def webhook(rowen: Rowen, request: Request) -> View:
-    """Show one of them with its last deliveries."""
+    """Show a webhook or notification with its last deliveries."""
     name = request.path_params["name"]
     deliveries = await rowen.webhooks.deliveries(name, limit=_DELIVERIES)
     every = (*await rowen.webhooks.list(), *await rowen.webhooks.list_notices())
