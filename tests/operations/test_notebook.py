@@ -28,6 +28,8 @@ async def never(tasks):
     signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
     await asyncio.sleep(60)
 
+# A shell starts background jobs with SIGINT ignored, which their processes inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 r = rowen.open_blocking()
 try:
     r.call(interrupted())

@@ -322,7 +322,7 @@ CONSUMERS: list[Consumer] = [
 STATEMENTS_OVER_THE_LOG = {
     "changes": "`read_after`, `next_range`, and pages of published changes: `linked_data_event_stream`, `feed`",
     "exports": "one snapshot, which is repeatable",
-    "extractions": "the last number of a source",
+    "extraction": "the last number of a source",
     "push": "lines and position in one statement: `announced`",
     "rdf": "numbers of the lines that were just logged, under the lock of the log; whether an endpoint has work",
     "saved": "ranges of `changes.next_range`: `saved_search`",
