@@ -313,6 +313,10 @@ async def test_an_earlier_snapshot_that_was_changed_is_refused_with_its_checksum
         ({"identity": "../1/identity.jsonl"}, "is damaged"),
         ({"identity": "elsewhere.jsonl"}, "is damaged"),
         ({"files": 7}, "is damaged"),
+        ({"files": [{"name": "identity.jsonl"}, 7]}, "is damaged"),
+        ({"files": {"identity.jsonl": 7}}, "is damaged"),
+        ({"files": [7]}, "is damaged"),
+        ({"sources": [7]}, "is damaged"),
     ],
 )
 async def test_an_earlier_snapshot_of_another_kind_is_refused(
