@@ -15,7 +15,7 @@ from aiohttp import web
 from rowen.errors import FetchError, ItemError, SourceError, UsageError
 from rowen.net import rendering
 from rowen.net.client import Client
-from rowen.net.render import SIDE_BY_SIDE, Browser, Rendered, find_chromium
+from rowen.net.render import Browser, Rendered, find_chromium
 from tests.cancelling import cancelled_at_each_wait, cancelled_at_wait
 from tests.net.world import Counts, settings
 from tests.portals.app import App, needs_chromium
@@ -252,25 +252,6 @@ async def test_a_browser_that_dies_costs_a_page_at_most_and_is_started_again(app
         well = await render_page("/well")
 
     assert OK in well.html
-
-
-async def test_a_page_that_waits_while_the_browser_fails_gets_another_browser(
-    app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    new_context, failures = rendering.Browser.new_context, iter([True] * SIDE_BY_SIDE)
-
-    async def fails_at_first(self: Any, **options: Any) -> Any:
-        if next(failures, None):
-            await asyncio.sleep(0)
-            raise rendering.BrowserError("the browser is gone")
-        return await new_context(self, **options)
-
-    monkeypatch.setattr(rendering.Browser, "new_context", fails_at_first)
-    async with browser(app) as render_page:
-        pages = await asyncio.gather(*(render_page("/well") for _ in range(SIDE_BY_SIDE + 1)), return_exceptions=True)
-
-    assert [type(page) for page in pages[:-1]] == [ItemError] * SIDE_BY_SIDE
-    assert OK in pages[-1].html
 
 
 async def test_nothing_is_started_before_the_first_page_and_nothing_left_after_the_last(app: App) -> None:
